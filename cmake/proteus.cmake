@@ -1,0 +1,42 @@
+# Flags, libraries and helpers that all folders share.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+
+# The toolkit is needed for its headers only; its libraries are opened at run time.
+set(CUDA_HOME "$ENV{CUDA_HOME}" CACHE PATH "The CUDA toolkit")
+if(NOT CUDA_HOME)
+  set(CUDA_HOME /usr/local/cuda)
+endif()
+find_path(CUDA_INCLUDE_DIR cuda.h PATHS ${CUDA_HOME}/include ${CUDA_HOME}/targets/x86_64-linux/include NO_DEFAULT_PATH)
+if(CUDA_INCLUDE_DIR)
+  add_library(cuda_headers INTERFACE)
+  target_include_directories(cuda_headers SYSTEM INTERFACE ${CUDA_INCLUDE_DIR})
+  set(PROTEUS_HAVE_CUDA_HEADERS ON)
+endif()
+
+add_library(proteus_flags INTERFACE)
+target_compile_features(proteus_flags INTERFACE c_std_17)
+target_compile_definitions(proteus_flags INTERFACE _GNU_SOURCE PROTEUS_VERSION="${PROJECT_VERSION}")
+target_include_directories(proteus_flags INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(proteus_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+  -Wformat=2 -Wswitch-enum -Wvla -Wno-format-truncation -Wno-format-nonliteral -fno-math-errno)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+# proteus_test(NAME SOURCES... LIBS ... [LABELS ...] [TIMEOUT seconds]): one test program; exit 77 is a skip with its reason.
+function(proteus_test name)
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS;LABELS;ARGS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE proteus_flags ${T_LIBS})
+  add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+endfunction()
