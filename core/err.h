@@ -41,14 +41,14 @@ struct err {
 
 /* Sets code and text. Always returns false, so that failing is one line. */
 bool err_set(struct err *err, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4), warn_unused_result));
+    __attribute__((format(printf, 3, 4)));
 
 /* Puts context in front of the text ("context: text"). Always returns false. */
-bool err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3), warn_unused_result));
+bool err_wrap(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* As err_set, with ": strerror(errno)" appended; ENOSPC/EDQUOT become ERR_NO_SPACE. */
 bool err_errno(struct err *err, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4), warn_unused_result));
+    __attribute__((format(printf, 3, 4)));
 
 const char *err_name(enum err_code code);   /* "not_found"; static */
 const char *err_title(enum err_code code);  /* a short sentence; static */

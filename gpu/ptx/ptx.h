@@ -1,0 +1,178 @@
+/*
+ * PTX on the CPU: parse, scan, emulate, estimate. Knows no device, no plan, no operator: modules, launches, buffers.
+ *
+ * A candidate's fault (malformed PTX, a forbidden construct, a stray access) is a `struct ptx_finding`, never a `struct err`.
+ * PTX text is hostile: parsing and running are bounded by `struct ptx_limits` in memory, nesting, instructions and time.
+ * A parsed module is immutable and may be run from several threads at once; a run uses `limits.threads` threads of its own.
+ */
+#pragma once
+#include "core/buf.h"
+#include "core/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptx_module;
+
+/* X(code, name, the verdict's wire name) : what can be wrong with a candidate, in the verdict's own words */
+#define PTX_FINDING_TABLE(X)                                   \
+    X(PTX_CLEAN, "clean", "ok")                                \
+    X(PTX_SYNTAX, "syntax", "compile_error")                   \
+    X(PTX_FORBIDDEN, "forbidden", "rejected.forbidden")        \
+    X(PTX_BAD_LAUNCH, "bad_launch", "rejected.plan")           \
+    X(PTX_UNSUPPORTED, "unsupported", "unsupported_on_sim")    \
+    X(PTX_OUT_OF_BOUNDS, "out_of_bounds", "out_of_bounds")     \
+    X(PTX_READ_ONLY, "read_only", "input_modified")            \
+    X(PTX_UNINITIALISED, "uninitialised", "uninitialised_read") \
+    X(PTX_MISALIGNED, "misaligned", "misaligned")              \
+    X(PTX_RACE, "race", "race")                                \
+    X(PTX_BARRIER, "barrier", "barrier_divergence")            \
+    X(PTX_TRAP, "trap", "fault")                               \
+    X(PTX_TIMEOUT, "timeout", "timeout")                       \
+    X(PTX_RESOURCE, "resource", "resource_limit")
+
+enum ptx_finding_kind {
+#define X(code, name, verdict) code,
+    PTX_FINDING_TABLE(X)
+#undef X
+};
+const char *ptx_finding_name(enum ptx_finding_kind kind);
+const char *ptx_finding_verdict(enum ptx_finding_kind kind);
+
+/* The first (worst) thing found. Fields that do not apply are 0, -1 for line numbers. */
+struct ptx_finding {
+    enum ptx_finding_kind kind;
+    int ptx_line;                 /* 1-based line of the PTX text */
+    int source_line;              /* by .loc, 1-based line of the candidate's source; -1 unknown */
+    char source_file[64];         /* by .file; "" unknown */
+    uint32_t block[3], thread[3]; /* where it happened */
+    char buffer[64];              /* nearest buffer's name, "shared", "local", "param"; "" if none */
+    int64_t offset_bytes;         /* from the buffer's start; may be negative or past its end */
+    uint32_t access_bytes;
+    char opcode[48];              /* "ld.global.v4.f32" */
+    char text[256];               /* one sentence for a person; UTF-8, printable */
+};
+
+struct ptx_limits {
+    size_t text_bytes;            /* largest PTX accepted */
+    size_t memory_bytes;          /* arena for one module, and per running block for shared + local + registers */
+    uint64_t thread_instructions; /* of one launch, over all threads */
+    int64_t wall_ns;              /* of one launch */
+    int threads;                  /* host threads that share the blocks; 0 = 1 */
+};
+extern const struct ptx_limits ptx_default_limits;
+
+/*
+ * Parses and decodes a module. True: *ret is owned by the caller (ptx_free), or NULL with ret_finding->kind != PTX_CLEAN
+ * (PTX_SYNTAX, PTX_RESOURCE). An instruction that the emulator does not know is not an error here: it is found when run.
+ * False only for failures of ours.
+ */
+bool ptx_parse(const char *text, size_t size, const struct ptx_limits *limits, struct ptx_module **ret,
+               struct ptx_finding *ret_finding, struct err *err) MUST_CHECK;
+void ptx_free(struct ptx_module *m);
+DEFINE_CLEANUP(ptx, struct ptx_module *, ptx_free(*it))
+
+/* ---- what a module declares ---- */
+#define PTX_MAX_PARAMS 64
+struct ptx_kernel {
+    const char *name;             /* borrowed from the module */
+    int param_count;
+    struct { uint32_t bytes, align; bool is_pointer; } params[PTX_MAX_PARAMS]; /* is_pointer: .ptr or 64-bit integer */
+    uint32_t static_shared_bytes;
+    uint32_t reqntid[3], maxntid[3];      /* 0 = not given */
+    uint32_t cluster[3];                  /* .reqnctapercluster, 0 = not given */
+    bool uses_grid_barrier;               /* reads what cooperative_groups' grid sync reads (%envreg) */
+};
+int ptx_kernel_count(const struct ptx_module *m);
+bool ptx_kernel_get(const struct ptx_module *m, int index, struct ptx_kernel *ret);
+bool ptx_kernel_find(const struct ptx_module *m, const char *name, struct ptx_kernel *ret);
+const char *ptx_target(const struct ptx_module *m);   /* "sm_90a" */
+/* Opcodes used (with suffixes), space separated, that the emulator cannot run; "" if none. Appends to `to`. */
+void ptx_unsupported(const struct ptx_module *m, struct buf *to);
+
+/* ---- scan: refuse or flag by a table (verification.md phase 3). It sorts, it never clears. ---- */
+#define PTX_SCAN_MAX_FLAGS 32
+struct ptx_declares { bool atomics, cooperative, cache_hints; };
+struct ptx_scan {
+    struct ptx_finding refused;           /* kind PTX_CLEAN if nothing is refused */
+    int flag_count;
+    struct { char rule[32]; int ptx_line, source_line; char text[128]; } flags[PTX_SCAN_MAX_FLAGS];
+    bool uses_atomics, uses_grid_barrier, uses_cache_hints, uses_clock;
+};
+bool ptx_scan(const struct ptx_module *m, const struct ptx_declares *declares, struct ptx_scan *ret,
+              struct err *err) MUST_CHECK;
+/* The rules as JSON text [{"rule","pattern","action","why"}], for documentation and tests. Appends to `to`. */
+void ptx_scan_rules(struct buf *to);
+
+/* ---- emulate ---- */
+struct ptx_buffer {
+    char name[64];
+    uint64_t address;             /* device address; buffers do not touch each other (at least 4 KiB between them) */
+    size_t bytes;
+    uint8_t *data;                /* the caller's; `bytes` long */
+    uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
+    bool writable;                /* false: a store is PTX_READ_ONLY */
+};
+struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ... */
+struct ptx_launch {
+    const char *kernel;
+    uint32_t grid[3], block[3], cluster[3];           /* cluster 0 or 1: none */
+    uint32_t dynamic_shared_bytes;
+    bool cooperative;
+    int arg_count;
+    struct ptx_arg args[PTX_MAX_PARAMS];
+};
+
+/* What a launch did, summed over threads; the estimate's input. A "sector" is 32 bytes. */
+struct ptx_counts {
+    uint64_t thread_instructions, warp_instructions;
+    uint64_t blocks, warps;
+    uint64_t by_class[16];                /* thread instructions by enum ptx_class */
+    uint64_t warp_by_class[16];
+    uint64_t global_load_bytes, global_store_bytes;         /* asked for by threads */
+    uint64_t global_load_requests, global_store_requests;   /* warp-level */
+    uint64_t global_load_sectors, global_store_sectors;     /* after coalescing in a warp */
+    uint64_t unique_load_sectors, unique_store_sectors;     /* touched at least once in this launch: compulsory DRAM */
+    uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
+    uint64_t barriers, atomics, shuffles;
+    uint64_t longest_warp_instructions;                     /* of the warp that issued most */
+    uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp */
+};
+enum ptx_class {
+    PTX_CLASS_INT, PTX_CLASS_F32, PTX_CLASS_F16, PTX_CLASS_F64, PTX_CLASS_SFU, PTX_CLASS_CONVERT, PTX_CLASS_MOVE,
+    PTX_CLASS_CONTROL, PTX_CLASS_GLOBAL, PTX_CLASS_SHARED, PTX_CLASS_LOCAL, PTX_CLASS_SHUFFLE, PTX_CLASS_ATOMIC,
+    PTX_CLASS_BARRIER, PTX_CLASS_MATRIX, PTX_CLASS_OTHER
+};
+
+/*
+ * Runs one launch to its end or to the first finding. Buffers' data and initialised bits change in place. Every access is
+ * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
+ * shared-memory races between warps where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
+ */
+struct ptx_run_options { struct ptx_limits limits; uint64_t schedule_seed; bool check_races; };
+bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
+             const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,
+             struct err *err) MUST_CHECK;
+
+/* ---- estimate: never a measurement ---- */
+struct ptx_device_row {           /* figures and where they come from: gpu/ptx/devices.c */
+    const char *name, *target;
+    int sm_count, max_threads_sm, max_blocks_sm, max_warps_sm, registers_sm;
+    uint32_t shared_bytes_sm, shared_bytes_block;
+    double sm_clock_ghz, dram_bytes_per_ns, l2_bytes_per_ns, l2_bytes;
+    double datasheet_dram_bytes_per_ns, f32_flops_per_ns, bf16_matrix_flops_per_ns;
+    double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, shared_latency_ns;
+    const char *sources;
+};
+const struct ptx_device_row *ptx_device_find(const char *name_or_target);   /* "H200", "sm_90a"; NULL if unknown */
+
+struct ptx_resources { int registers_thread; uint32_t static_shared_bytes, local_bytes_thread; };  /* of the assembled cubin */
+struct ptx_estimate {
+    double ns;                    /* of one launch, cold inputs */
+    double dram_ns, l2_ns, issue_ns, latency_ns, shared_ns, launch_ns;   /* the terms; the largest dominates */
+    double occupancy;             /* warps resident / most possible */
+    int blocks_per_sm;
+    char bound[16];               /* "dram", "latency", ... */
+};
+void ptx_estimate_time(const struct ptx_counts *counts, const struct ptx_launch *launch, const struct ptx_resources *resources,
+                       const struct ptx_device_row *device, struct ptx_estimate *ret);
