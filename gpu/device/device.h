@@ -1,0 +1,116 @@
+/*
+ * The device seam: a struct of functions with two fillings, `cuda` (a card, through tables of pointers) and `sim` (the PTX
+ * emulator). A device lives in a run child and holds one candidate; tests fill the struct with one that lies.
+ *
+ * Buffers are described by the shape's tensors and the plan's workspaces. The caller gives and gets raw bytes; seeds, expected
+ * results and comparison stay with the supervisor. A candidate's fault comes back as `struct device_fault`, ours as `struct err`.
+ * One thread uses a device at a time.
+ */
+#pragma once
+#include "core/candidate.h"
+#include "core/verdict.h"
+#include "gpu/ptx/ptx.h"
+
+struct device;
+struct device_program;
+
+struct device_fault {
+    enum verdict_code code;         /* VERDICT_OK: none */
+    char text[512];
+    json_t *detail;                 /* owned; may be NULL */
+};
+void device_fault_done(struct device_fault *f);
+DEFINE_CLEANUP(device_fault, struct device_fault, device_fault_done(it))
+
+struct device_info {
+    char kind[8];                   /* "cuda" or "sim" */
+    char id[16];                    /* "cuda:0", "sim" */
+    char name[64];                  /* "NVIDIA H200"; sim: the modelled card's name */
+    char uuid[64];                  /* cuda only */
+    char target[TARGET_SIZE];
+    char driver[32], toolkit[32];   /* "580.159.04", "13.0"; "" unknown */
+    int sm_count;
+    int64_t memory_bytes, l2_bytes;
+    bool pageable_memory_access;    /* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS */
+    bool healthy;
+    char health[160];               /* why not */
+};
+json_t *device_info_encode(const struct device_info *i);
+
+struct device_load {
+    const struct shape *shape;
+    const struct tensor *tensors;   /* op->tensor_count of them */
+    const struct plan *plan;
+    const char *ptx; size_t ptx_bytes;
+    const void *cubin; size_t cubin_bytes;       /* sim: only its resource figures matter */
+    const struct ptx_resources *resources;       /* per plan step that is a launch, in order; may be NULL */
+};
+
+enum device_place { DEVICE_AT_END, DEVICE_AT_START };    /* which end of its mapping a buffer touches */
+struct device_run {
+    const void *const *tensors;     /* initial bytes by tensor; NULL for an output (it holds poison) */
+    uint64_t poison;                /* pattern of outputs, workspaces and the space around */
+    enum device_place place;
+    uint64_t schedule_seed;         /* sim: order of warps */
+    bool check_races;               /* sim */
+    int64_t wall_limit_ns;
+    uint64_t thread_instruction_limit;           /* sim */
+    int threads;                    /* sim: host threads */
+};
+struct device_run_result {
+    void **tensors;                 /* the caller's arrays, by tensor, `bytes` long each: content after the run (inputs too) */
+    int step_count;
+    struct ptx_counts counts[PLAN_MAX_STEPS];    /* sim only, by step */
+    bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
+};
+
+/* Timing on a card: N copies of the plan in one graph, each on a buffer set of its own ("graph-rotated"). */
+struct device_time_setup {
+    const void *const *tensors;     /* base content; each set holds it rotated differently, integer tensors unrotated */
+    const bool *rotate;             /* by tensor: content may be rotated (floats without structure) */
+    int64_t rotate_bytes_least;     /* all sets together at least this (5 x L2) */
+    int max_sets;
+    uint64_t seed;                  /* of rotations and order */
+};
+struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; };   /* of the whole graph */
+struct device_time_block { int launches; uint64_t order_seed; };
+
+struct device_ops {
+    const char *kind;
+    bool (*open)(const char *id, struct device **ret, struct err *err);
+    void (*close)(struct device *d);
+    bool (*info)(struct device *d, struct device_info *ret, struct err *err);
+    /* False: our failure. True with fault->code != VERDICT_OK: the candidate's, and *ret is NULL. */
+    bool (*load)(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err);
+    void (*unload)(struct device_program *p);
+    /* One guarded run of the plan: upload, poison, launch each step, download. */
+    bool (*run)(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err);
+    /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
+    bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
+    /* One sample: order shuffled, graph instantiated anew, outputs and workspaces poisoned, one untimed launch, then one timed. */
+    bool (*time_block)(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
+    /* Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. */
+    bool (*time_output)(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
+    bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
+    /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work, copy bandwidth. */
+    bool (*calibrate)(struct device *d, json_t **ret, struct err *err);
+    /* sim: time of the plan from the counts of a run; NULL on cuda. */
+    bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);
+};
+extern const struct device_ops device_sim, device_cuda;
+/* "sim" or "cuda:N"; NULL: unknown kind. */
+const struct device_ops *device_find(const char *id);
+/* Probes what this machine has (cuda devices first, sim always last); array of device_info_encode. Opens no context for long. */
+bool device_list(json_t **ret, struct err *err) MUST_CHECK;
+
+/* ---- the toolkit: compile and assemble; needs no GPU ---- */
+struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; };
+/* --cuda-home, CUDA_HOME, /usr/local/cuda, in that order. ERR_UNAVAILABLE says what is missing and how to get it. */
+bool toolkit_find(const char *cuda_home, struct toolkit_paths *ret, struct err *err) MUST_CHECK;
+struct toolkit_compiled { char *ptx; size_t ptx_bytes; char *log; bool ok; };   /* owned (free); log is clean UTF-8, cut, without host paths */
+/* NVRTC, to PTX. options: one a line, ours only. ok=false: the source does not compile (the candidate's fault, see log). */
+bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options, struct toolkit_compiled *ret, struct err *err) MUST_CHECK;
+struct toolkit_kernel { char name[PLAN_KERNEL_SIZE]; struct ptx_resources resources; int spill_store_bytes, spill_load_bytes; };
+struct toolkit_assembled { void *cubin; size_t cubin_bytes; char *log; bool ok; int kernel_count; struct toolkit_kernel kernels[32]; };
+/* nvJitLink, PTX to the cubin of exactly that target, without line information. */
+bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx_bytes, const char *target, int maxrregcount, struct toolkit_assembled *ret, struct err *err) MUST_CHECK;

@@ -1,0 +1,42 @@
+/*
+ * Children of the judge: exec'd, one job, one inherited socket (fd 3), locked down before they see the candidate.
+ *
+ * sandbox_spawn runs this program again as `PROGRAM child ROLE`; the child calls sandbox_enter first thing and reports the level
+ * reached in its hello. Layers, each where the host allows it: user+mount+pid+net+ipc+uts+cgroup namespaces with an empty root,
+ * Landlock, seccomp (deny list from a table with reasons), rlimits, no_new_privs, no capabilities, closed descriptors, empty
+ * environment, PDEATHSIG. What the parent decides rests on the wait status and its own clock, not on what the child says.
+ */
+#pragma once
+#include "core/json.h"
+
+#include <sys/types.h>
+
+enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX_RUN_CUDA, SANDBOX_ROLE_COUNT };
+const char *sandbox_role_name(enum sandbox_role role);        /* "compile", ... : argv[2] of the child */
+bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
+
+/* Layers as bits, and the level as one word for people: "none" < "limits" < "filtered" (seccomp + Landlock) < "isolated" (namespaces too). */
+enum { SANDBOX_LIMITS = 1, SANDBOX_SECCOMP = 2, SANDBOX_LANDLOCK = 4, SANDBOX_NAMESPACES = 8 };
+const char *sandbox_level(unsigned layers);
+/* What this host allows, found by trying in a child. */
+bool sandbox_probe(unsigned *ret_layers, struct err *err) MUST_CHECK;
+
+struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_files, processes; };
+struct sandbox_paths { const char *const *read_only; const char *const *devices; };   /* NULL-ended lists; what stays visible */
+
+struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; };
+/* env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). */
+bool sandbox_spawn(enum sandbox_role role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
+                   const char *const *env, struct sandbox_child *ret, struct err *err) MUST_CHECK;
+
+enum sandbox_end { SANDBOX_EXITED, SANDBOX_KILLED_BY_US, SANDBOX_SIGNALLED };
+struct sandbox_status { enum sandbox_end end; int code; /* exit status or signal */ bool timed_out; int64_t wall_ns, cpu_ns, peak_rss_bytes; };
+/* Asks (SIGTERM), waits grace_ns, then kills its process group; always reaps. Safe on a child already ended. */
+void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_status *ret);
+/* Waits for the end until the deadline (clock_mono_ns), then kills. */
+void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_status *ret);
+/* Last 64 KiB of what it wrote on stderr, cleaned. Borrowed. */
+const char *sandbox_stderr(struct sandbox_child *c);
+
+/* In the child: the list of lock-downs, in order. argv of `PROGRAM child ROLE ...`. Returns the layers reached. */
+bool sandbox_enter(int argc, char **argv, enum sandbox_role *ret_role, unsigned *ret_layers, struct err *err) MUST_CHECK;

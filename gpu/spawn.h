@@ -1,0 +1,45 @@
+/*
+ * The server's end of the judge: starts `proteus-gpu` (or `--runner COMMAND proteus-gpu`), sends one task, takes progress and
+ * the answer. The only header of gpu/ that server/ includes. Calls block; each is for a thread of its own, several may run at once.
+ *
+ * A judge that crashes, hangs, prints garbage or never answers is ERR_UPSTREAM or ERR_TIMEOUT: the caller judges again.
+ */
+#pragma once
+#include "core/candidate.h"
+#include "core/verdict.h"
+
+struct spawn_config {
+    const char *program;            /* path of proteus-gpu; NULL: beside this program */
+    const char *runner;             /* words put in front of it ("srun -p gpu -n1"); NULL or "": none. Split at spaces, no shell */
+    const char *ops_dir;            /* NULL: the judge's own */
+    const char *cuda_home;          /* NULL: the judge looks */
+    const char *sandbox_minimum;    /* "none", "limits", "filtered", "isolated"; NULL: none */
+    const char *device;             /* "auto", "sim", "cuda:N" */
+    int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
+};
+
+struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin" */
+struct judge_answer {
+    struct verdict verdict;
+    json_t *figures;                /* time_ns, speedup{median,low,high}, evidence, mode, resources, bound, ... (see judge/figures) */
+    json_t *certificate;            /* all but what only the server knows; NULL unless the kernel is correct */
+    int blob_count;
+    struct spawn_blob blobs[8];
+    int64_t gpu_ns, wall_ns;        /* spent */
+};
+void judge_answer_done(struct judge_answer *a);
+DEFINE_CLEANUP(judge_answer, struct judge_answer, judge_answer_done(it))
+
+/* Called on the judging thread for each phase that begins or ends: {"phase","state":"start"|"end","ms"?,...}. Borrowed. */
+typedef void judge_progress(void *ctx, const json_t *phase);
+/* Looked at about every 100 ms; true kills the judge and gives ERR_CONFLICT "cancelled". */
+typedef bool judge_cancelled(void *ctx);
+
+/*
+ * task: {"shape":{...},"candidate":{...},"op_digest":"...","baseline":{...candidate}|null,"mode":"triage"|"full"|"retest",
+ *        "baseline_time_ns"?,"job","candidate_id"}. `baseline` null: this *is* the baseline (verdict ok when it is right).
+ */
+bool spawn_judge(const struct spawn_config *config, const json_t *task, judge_progress *progress, judge_cancelled *cancelled,
+                 void *ctx, struct judge_answer *ret, struct err *err) MUST_CHECK;
+/* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?},"version"}; new reference. */
+bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *err) MUST_CHECK;

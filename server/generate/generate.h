@@ -1,0 +1,43 @@
+/*
+ * Generators propose the next candidate for one shape, from values alone: they see no store and no judge.
+ *
+ * The history is complete at each call (a restart loses nothing): a generator is a function of (operator, shape, history, seed).
+ */
+#pragma once
+#include "core/candidate.h"
+#include "core/verdict.h"
+
+struct gen_past {                       /* one judged candidate, oldest first */
+    const char *id;
+    const json_t *candidate;            /* its document; template candidates carry "notes" and defines */
+    const json_t *origin;               /* what the generator said when it proposed it (gen_proposal.origin); may be NULL */
+    enum verdict_code verdict;
+    double time_ns;                     /* measured or estimated; 0: none */
+    double speedup;                     /* against the baseline; 0: none */
+    const json_t *figures;              /* may be NULL */
+};
+struct gen_input {
+    const struct op *op;
+    const struct shape *shape;
+    const struct gen_past *past;
+    int past_count;
+    double baseline_ns;
+    int64_t candidates_left;            /* of the budget, for this shape */
+    uint64_t seed;                      /* of the job */
+    bool measured;                      /* times are measurements (a card), not estimates */
+};
+struct gen_proposal {
+    bool done;                          /* nothing more worth trying; `reason` says why */
+    json_t *candidate;                  /* owned: a candidate document, `notes` says why it was chosen */
+    json_t *origin;                     /* owned: {"template","params":{...},"move":"...","parent":id|null} */
+    char reason[256];
+};
+void gen_proposal_done(struct gen_proposal *p);
+DEFINE_CLEANUP(gen_proposal, struct gen_proposal, gen_proposal_done(it))
+
+struct generator {
+    const char *name;                                   /* "template" */
+    bool (*propose)(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
+};
+/* NULL: there is none of that name here ("llm" for now); "external" has a NULL propose. */
+const struct generator *generator_find(const char *name);
