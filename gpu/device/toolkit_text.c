@@ -1,0 +1,258 @@
+/*
+ * Reading what NVRTC and nvJitLink wrote. Three small readers, each bounded by its input: a path scrubber, a line parser of
+ * ptxas figures, and two walkers over names (PTX tokens, ELF symbols). None trusts a length or offset that it reads.
+ */
+#include "gpu/device/toolkit_text.h"
+
+#include <elf.h>
+#include <limits.h>
+#include <string.h>
+
+/* ---- paths ---- */
+
+struct scrub { const char *from, *to; };
+
+/* Copies text, with each occurrence of a row's `from` replaced. Rows are tried in order: longer ones first. */
+static void replace_all(struct buf *to, const char *text, size_t size, const struct scrub *rows, int count)
+{
+    for (size_t i = 0; i < size;) {
+        const struct scrub *hit = NULL;
+        for (int r = 0; r < count && !hit; r++) {
+            size_t n = strlen(rows[r].from);
+            if (n > 1 && size - i >= n && memcmp(text + i, rows[r].from, n) == 0)
+                hit = &rows[r];
+        }
+        if (hit) {
+            buf_str(to, hit->to);
+            i += strlen(hit->from);
+        } else {
+            buf_add(to, text + i++, 1);
+        }
+    }
+}
+
+static int scrub_rows(const struct toolkit_paths *t, char *folder, size_t folder_size, struct scrub *rows)
+{
+    int count = 0;
+    rows[count++] = (struct scrub){t->include, "cuda/include"};
+    rows[count++] = (struct scrub){t->home, "cuda"};
+    /* NVRTC makes names absolute with the current folder; in the sandbox that is "/" and stays. */
+    if (getcwd(folder, folder_size) && folder[1]) {
+        size_t n = strlen(folder);
+        if (n + 1 < folder_size) {
+            folder[n] = '/';
+            folder[n + 1] = 0;
+            rows[count++] = (struct scrub){folder, ""};
+        }
+    }
+    return count;
+}
+
+char *toolkit_log_clean(const struct toolkit_paths *t, const char *log, size_t size)
+{
+    char folder[PATH_MAX];
+    struct scrub rows[3];
+    int count = scrub_rows(t, folder, sizeof folder, rows);
+    cleanup(buf) struct buf scrubbed = {.limit = TOOLKIT_LOG_LIMIT_BYTES};
+    struct buf clean = {.limit = TOOLKIT_LOG_LIMIT_BYTES + 64};
+    while (size && !log[size - 1])
+        size--;
+    replace_all(&scrubbed, log, size, rows, count);
+    utf8_clean(&clean, buf_cstr(&scrubbed), scrubbed.size);
+    if (scrubbed.overflow)
+        buf_str(&clean, "\n(the log goes on; it is cut here)\n");
+    return buf_take(&clean);
+}
+
+char *toolkit_ptx_clean(const struct toolkit_paths *t, const char *ptx, size_t size, size_t *ret_size)
+{
+    char folder[PATH_MAX];
+    struct scrub rows[3];
+    int count = scrub_rows(t, folder, sizeof folder, rows);
+    struct buf out = {0};
+    while (size && !ptx[size - 1])
+        size--;
+    for (size_t i = 0; i < size;) {
+        const char *end = memchr(ptx + i, '\n', size - i);
+        size_t n = end ? (size_t)(end - (ptx + i)) + 1 : size - i;
+        bool is_file = n > 7 && memcmp(ptx + i, "\t.file\t", 7) == 0;
+        if (!is_file)
+            buf_add(&out, ptx + i, n);
+        else if (memmem(ptx + i, n, "\"/candidate.cu\"", 15))
+            replace_all(&out, ptx + i, n, &(struct scrub){"\"/", "\""}, 1);
+        else
+            replace_all(&out, ptx + i, n, rows, count);
+        i += n;
+    }
+    *ret_size = out.size;
+    return buf_take(&out);
+}
+
+/* ---- figures ---- */
+
+/* The number in front of `word` in the line, or 0: "512 bytes smem". */
+static int number_before(const char *line, const char *end, const char *word)
+{
+    const char *at = memmem(line, (size_t)(end - line), word, strlen(word));
+    if (!at)
+        return 0;
+    while (at > line && at[-1] == ' ')
+        at--;
+    while (at > line && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return (int)strtol(at, NULL, 10);
+}
+
+static struct toolkit_kernel *named(struct toolkit_kernel *kernels, int count, const char *name, size_t size)
+{
+    for (int i = 0; i < count; i++)
+        if (strlen(kernels[i].name) == size && memcmp(kernels[i].name, name, size) == 0)
+            return &kernels[i];
+    return NULL;
+}
+
+/* The name that follows `lead` in the line, bare or in single quotes; NULL if the line does not start so. */
+static const char *name_after(const char *line, const char *end, const char *lead, size_t *ret_size)
+{
+    size_t n = strlen(lead);
+    if ((size_t)(end - line) <= n || memcmp(line, lead, n) != 0)
+        return NULL;
+    const char *name = line + n;
+    bool quoted = *name == '\'';
+    name += quoted;
+    const char *stop = name;
+    while (stop < end && (quoted ? *stop != '\'' : *stop != ' '))
+        stop++;
+    if (!quoted && stop > name && stop[-1] == ':')
+        stop--;
+    *ret_size = (size_t)(stop - name);
+    return name;
+}
+
+bool toolkit_log_figures(const char *log, struct toolkit_kernel *kernels, int count)
+{
+    /* The assembler speaks first ("ptxas info    : ..."), the linker after it ("info    : ..."), whose stack counts callees. */
+    struct toolkit_kernel *assembled = NULL, *linked = NULL;
+    int seen = 0;
+    size_t size;
+    const char *name;
+    for (const char *line = log; *line;) {
+        const char *end = strchrnul(line, '\n');
+        if ((name = name_after(line, end, "ptxas info    : Function properties for ", &size))) {
+            assembled = named(kernels, count, name, size);
+        } else if ((name = name_after(line, end, "info    : Function properties for ", &size))) {
+            linked = named(kernels, count, name, size);
+        } else if (assembled && memmem(line, (size_t)(end - line), "bytes stack frame", 17)) {
+            assembled->resources.local_bytes_thread = (uint32_t)number_before(line, end, "bytes stack frame");
+            assembled->spill_store_bytes = number_before(line, end, "bytes spill stores");
+            assembled->spill_load_bytes = number_before(line, end, "bytes spill loads");
+        } else if (assembled && name_after(line, end, "ptxas info    : Used ", &size)) {
+            assembled->resources.registers_thread = number_before(line, end, "registers");
+            assembled->resources.static_shared_bytes = (uint32_t)number_before(line, end, "bytes smem");
+            assembled = NULL;
+            seen++;
+        } else if (linked && name_after(line, end, "info    : used ", &size)) {
+            int registers = number_before(line, end, "registers"), stack = number_before(line, end, "stack");
+            if (registers > linked->resources.registers_thread)
+                linked->resources.registers_thread = registers;
+            if ((uint32_t)stack > linked->resources.local_bytes_thread)
+                linked->resources.local_bytes_thread = (uint32_t)stack;
+            linked = NULL;
+        }
+        line = *end ? end + 1 : end;
+    }
+    return seen >= count;
+}
+
+/* ---- names ---- */
+
+static bool name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
+}
+
+/* Skips blanks and comments. */
+static size_t skip_blank(const char *text, size_t size, size_t i)
+{
+    while (i < size) {
+        if (text[i] == ' ' || (text[i] >= '\t' && text[i] <= '\r')) {
+            i++;
+        } else if (text[i] == '/' && i + 1 < size && text[i + 1] == '/') {
+            while (i < size && text[i] != '\n')
+                i++;
+        } else if (text[i] == '/' && i + 1 < size && text[i + 1] == '*') {
+            const char *end = memmem(text + i + 2, size - i - 2, "*/", 2);
+            i = end ? (size_t)(end - text) + 2 : size;
+        } else {
+            break;
+        }
+    }
+    return i;
+}
+
+bool toolkit_ptx_entries(const char *ptx, size_t size, toolkit_name_callback *each, void *ctx)
+{
+    for (size_t i = 0; (i = skip_blank(ptx, size, i)) < size;) {
+        if (ptx[i] == '"') {
+            for (i++; i < size && ptx[i] != '"'; i++)
+                i += ptx[i] == '\\';
+            i++;
+            continue;
+        }
+        size_t start = i++;
+        while (i < size && name_char(ptx[i]))
+            i++;
+        if (i - start != 6 || memcmp(ptx + start, ".entry", 6) != 0)
+            continue;
+        size_t name = skip_blank(ptx, size, i);
+        for (i = name; i < size && name_char(ptx[i]);)
+            i++;
+        if (i == name || !each(ctx, ptx + name, i - name))
+            return false;
+    }
+    return true;
+}
+
+#define STO_CUDA_ENTRY 0x10
+
+static bool inside(uint64_t offset, uint64_t bytes, size_t size)
+{
+    return offset <= size && bytes <= size - offset;
+}
+
+bool toolkit_cubin_entries(const void *cubin, size_t size, toolkit_name_callback *each, void *ctx)
+{
+    const char *base = cubin;
+    Elf64_Ehdr head;
+    if (size < sizeof head)
+        return false;
+    memcpy(&head, base, sizeof head);
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_CUDA ||
+        head.e_shentsize != sizeof(Elf64_Shdr) || !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size))
+        return false;
+    for (unsigned s = 0; s < head.e_shnum; s++) {
+        Elf64_Shdr table, strings;
+        memcpy(&table, base + head.e_shoff + s * sizeof table, sizeof table);
+        if (table.sh_type != SHT_SYMTAB)
+            continue;
+        if (table.sh_link >= head.e_shnum || !inside(table.sh_offset, table.sh_size, size))
+            return false;
+        memcpy(&strings, base + head.e_shoff + table.sh_link * sizeof strings, sizeof strings);
+        if (!inside(strings.sh_offset, strings.sh_size, size))
+            return false;
+        for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
+            Elf64_Sym symbol;
+            memcpy(&symbol, base + table.sh_offset + i, sizeof symbol);
+            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !(symbol.st_other & STO_CUDA_ENTRY) || symbol.st_shndx == SHN_UNDEF)
+                continue;
+            if (symbol.st_name >= strings.sh_size)
+                return false;
+            const char *name = base + strings.sh_offset + symbol.st_name;
+            size_t most = strings.sh_size - symbol.st_name;
+            size_t n = strnlen(name, most);
+            if (n == most || !each(ctx, name, n))
+                return false;
+        }
+    }
+    return true;
+}
