@@ -40,6 +40,7 @@ only_in 'sodium' 'core/'
 only_in 'jansson' 'core/'
 
 for op in gpu/ops/*/op.json; do
+    [ -f "$op" ] || continue
     name=$(basename "$(dirname "$op")")
     checks=$((checks + 1))
     bad=$(grep -rnw "$name" core store gpu server api --include='*.c' --include='*.h' | grep -v '^gpu/ops/')
