@@ -43,6 +43,7 @@ void dtype_store(enum dtype t, void *data, size_t i, double value);
 #define OP_MAX_DIMS 8
 #define OP_NAME_SIZE 64
 #define OP_EXPR_SIZE 160
+#define SHAPE_AXIS_MAX (((int64_t)1 << 40) - 1)   /* an axis without a max of its own */
 
 struct op_axis {
     char name[OP_NAME_SIZE];

@@ -16,7 +16,7 @@ struct store_batch;
 
 struct store_config {
     const char *dir;
-    int64_t map_bytes;              /* the most the store may grow to */
+    int64_t map_bytes;              /* the most the store may grow to; 0: 16 GiB */
     int64_t job_events_kept;        /* events a job keeps; 0: all */
 };
 /* ERR_UNAVAILABLE: read-only, full, in use by another process (named), of a newer version; the text says which and what to do. */
@@ -42,15 +42,22 @@ enum store_kind {
 /* ---- writing ---- */
 struct store_batch *store_batch_new(void);
 void store_batch_free(struct store_batch *b);
-/* Adds or replaces a record. `owner` lists it under a parent (a candidate's job id; else NULL), in order of first writing. */
+/*
+ * Adds or replaces a record. `owner` lists it under a parent (a candidate's job id), in order of first writing there; another owner
+ * than before moves it to the end of that one's list, NULL leaves it where it is.
+ */
 void store_put(struct store_batch *b, enum store_kind kind, const char *id, const char *owner, const json_t *doc);
+/* Deleting a job takes its events along; deleting what is not there is no error. */
 void store_delete(struct store_batch *b, enum store_kind kind, const char *id);
 /* The batch applies only if the record's current text equals `was` (NULL: only if there is none); else ERR_CONFLICT, nothing written. */
 void store_expect(struct store_batch *b, enum store_kind kind, const char *id, const json_t *was);
 void store_put_blob(struct store_batch *b, const void *data, size_t size, struct hash_hex *ret);
-/* type e.g. "job.state"; job may be NULL. The store adds "id" and "time". doc is copied at once. */
+/* type e.g. "job.state"; job may be NULL. The store puts "id", "time" and, where there is one, "job" in front. doc is copied at once. */
 void store_event(struct store_batch *b, const char *type, const char *job, const json_t *doc);
-/* Durable on true. Takes the batch over in any case. *ret_last_event: id of the batch's last event, unchanged if it has none. */
+/*
+ * Durable on true. Takes the batch over in any case. *ret_last_event: id of the batch's last event, unchanged if it has none.
+ * ERR_CONFLICT (an expectation), ERR_NO_SPACE (map or disk full), ERR_INVALID (a key of more than 511 bytes), ERR_TOO_LARGE (a blob).
+ */
 bool store_commit(struct store *s, struct store_batch *b, int64_t *ret_last_event, struct err *err) MUST_CHECK;
 
 /* ---- reading ---- */
@@ -59,9 +66,9 @@ bool store_get(struct store *s, enum store_kind kind, const char *id, json_t **r
 bool store_get_blob(struct store *s, const char *digest, struct buf *ret, struct err *err) MUST_CHECK;
 /*
  * A page of records in key order (owner NULL) or in order of writing under an owner; newest first where `backwards`.
- * `after`: the last key of the page before, or NULL. Calls `each` (false stops early and is the last taken).
- * *ret_next: the cursor for the next page (caller frees), NULL at the end. All of one call comes from one snapshot,
- * and *ret_as_of is the id of the last event in that snapshot.
+ * `after`: the *ret_next of the page before, or NULL; ERR_INVALID when it is not one. Calls `each`, which must not wait (false stops
+ * early and is the last taken). *ret_next: the cursor for the next page (caller frees), NULL at the end. Cursors hold while records
+ * come and go. All of one call comes from one snapshot, and *ret_as_of is the id of the last event in that snapshot.
  */
 typedef bool store_each(void *ctx, const char *id, const json_t *doc);
 struct store_page { enum store_kind kind; const char *owner; const char *after; int limit; bool backwards; };
@@ -77,7 +84,8 @@ void store_on_events(struct store *s, void (*notify)(void *ctx, int64_t last), v
 bool store_stats(struct store *s, json_t **ret, struct err *err) MUST_CHECK;
 
 /*
- * Fault points, for tests: with PROTEUS_FAULT_POINT=N in the environment the process dies (SIGKILL to itself) at the N-th state
- * write, before (even) or after (odd) it is durable. store_fault_points says how many were passed.
+ * Fault points, for tests: each state write (one transaction; making the tables of a new store is the first) passes two of them,
+ * counted from 0: an even one before it is durable, an odd one after. With PROTEUS_FAULT_POINT=N in the environment the process
+ * kills itself (SIGKILL) at point N. store_fault_points says how many were passed.
  */
 int64_t store_fault_points(void);

@@ -1,0 +1,260 @@
+/* The plan's arithmetic in checked 64 bits; each number against CUDA's limits (programming guide, compute capability 9.0). */
+#include "core/candidate.h"
+#include "core/expr.h"
+
+#include <string.h>
+
+static const struct { const char *key; int64_t max[3]; int64_t product; bool needed; } triples[] = {
+    {"grid", {INT32_MAX, 65535, 65535}, INT64_MAX, true},
+    {"block", {1024, 1024, 64}, 1024, true},
+    {"cluster", {16, 16, 16}, 16, false},
+};
+enum { SHARED_MAX_BYTES = 232448 };   /* 227 KiB: the most a block can opt in to on sm_90 */
+
+struct resolve {
+    const struct candidate *c;
+    const struct shape *s;
+    char *why;
+    size_t why_size;
+};
+
+static bool wrong(struct resolve *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(struct resolve *r, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(r->why, r->why_size, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+static bool lookup(void *ctx, const char *name, int64_t *ret)
+{
+    struct resolve *r = ctx;
+    if (shape_lookup((void *)r->s, name, ret))
+        return true;
+    for (int i = 0; i < r->c->define_count; i++) {
+        char *end;
+        if (strcmp(r->c->defines[i].name, name) != 0)
+            continue;
+        long long v = strtoll(r->c->defines[i].value, &end, 10);
+        if (*end || end == r->c->defines[i].value)
+            return false;
+        *ret = v;
+        return true;
+    }
+    return false;
+}
+
+/* A number or an expression, between least and most. */
+static bool size_of(struct resolve *r, const json_t *v, const char *what, int64_t least, int64_t most, int64_t *ret)
+{
+    struct err err = {0};
+    int64_t n;
+    if (json_is_integer(v))
+        n = json_integer_value(v);
+    else if (!json_is_string(v))
+        return wrong(r, "%s: a number or an expression is needed", what);
+    else if (!expr_eval(json_string_value(v), EXPR_SIZE, lookup, r, &n, &err))
+        return wrong(r, "%s: %s", what, err.text);
+    if (n < least || n > most)
+        return wrong(r, "%s is %lld, it must be %lld to %lld", what, (long long)n, (long long)least, (long long)most);
+    *ret = n;
+    return true;
+}
+
+static int workspace_index(const struct plan *p, const char *name)
+{
+    for (int i = 0; i < p->workspace_count; i++)
+        if (strcmp(p->workspaces[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool take_workspaces(struct resolve *r, const json_t *list, struct plan *p)
+{
+    size_t i;
+    json_t *item;
+    int64_t total = 0;
+    json_array_foreach(list, i, item) {
+        char what[96];
+        const char *name = json_str(item, "name", "");
+        snprintf(what, sizeof what, "bytes of workspace %.40s", name);
+        if (!*name || workspace_index(p, name) >= 0 || op_tensor_index(r->s->op, name) >= 0 || op_scalar_index(r->s->op, name) >= 0 || *name == '$')
+            return wrong(r, "workspace \"%.40s\": a name of its own is needed", name);
+        int64_t bytes;
+        if (!size_of(r, json_object_get(item, "bytes"), what, 1, PLAN_MAX_WORKSPACE_BYTES, &bytes))
+            return false;
+        total += bytes;
+        if (total > PLAN_MAX_WORKSPACE_BYTES)
+            return wrong(r, "the workspaces take %lld bytes in all, at most %lld", (long long)total, (long long)PLAN_MAX_WORKSPACE_BYTES);
+        snprintf(p->workspaces[p->workspace_count].name, sizeof p->workspaces[0].name, "%s", name);
+        p->workspaces[p->workspace_count++].bytes = bytes;
+    }
+    return true;
+}
+
+static uint64_t scalar_bits(const struct op_scalar *s)
+{
+    uint64_t bits = 0;
+    dtype_store(s->dtype, &bits, 0, s->value);
+    return bits;
+}
+
+static bool take_arg(struct resolve *r, const struct plan *p, const char *name, struct plan_arg *arg)
+{
+    const struct op *op = r->s->op;
+    int i;
+    if (*name == '$') {
+        if ((i = op_axis_index(op, name + 1)) < 0)
+            return wrong(r, "argument %.60s: there is no such axis", name);
+        if (r->s->axes[i] > INT32_MAX)
+            return wrong(r, "argument %.60s: %lld does not fit a 32-bit int", name, (long long)r->s->axes[i]);
+        *arg = (struct plan_arg){PLAN_AXIS, i, 4, (uint64_t)r->s->axes[i]};
+    } else if ((i = op_tensor_index(op, name)) >= 0)
+        *arg = (struct plan_arg){PLAN_TENSOR, i, 8, 0};
+    else if ((i = workspace_index(p, name)) >= 0)
+        *arg = (struct plan_arg){PLAN_WORKSPACE, i, 8, 0};
+    else if ((i = op_scalar_index(op, name)) >= 0)
+        *arg = (struct plan_arg){PLAN_SCALAR, i, dtype_bytes(op->scalars[i].dtype), scalar_bits(&op->scalars[i])};
+    else
+        return wrong(r, "argument \"%.60s\" is no tensor, workspace, scalar or $AXIS", name);
+    return true;
+}
+
+static bool take_launch(struct resolve *r, const json_t *doc, int number, struct plan *p, struct plan_step *step)
+{
+    char what[96];
+    snprintf(step->kernel, sizeof step->kernel, "%s", json_str(doc, "kernel", ""));
+    if (!*step->kernel || step->kernel[strspn(step->kernel, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$.0123456789")])
+        return wrong(r, "step %d: kernel must be the name of a PTX entry", number);
+    uint32_t *const targets[] = {step->grid, step->block, step->cluster};
+    for (size_t k = 0; k < sizeof triples / sizeof *triples; k++) {
+        const json_t *list = json_object_get(doc, triples[k].key);
+        int64_t product = 1;
+        for (size_t d = 0; d < 3; d++) {
+            int64_t n = 1;
+            snprintf(what, sizeof what, "step %d: %s[%zu]", number, triples[k].key, d);
+            if (d < json_array_size(list) && !size_of(r, json_array_get(list, d), what, 1, triples[k].max[d], &n))
+                return false;
+            targets[k][d] = (uint32_t)n;
+            product *= n;
+        }
+        if (product > triples[k].product)
+            return wrong(r, "step %d: %s has %lld in all, at most %lld", number, triples[k].key, (long long)product, (long long)triples[k].product);
+    }
+    for (int d = 0; d < 3; d++)
+        if (step->grid[d] % step->cluster[d])
+            return wrong(r, "step %d: grid[%d] is %u, not a multiple of the cluster's %u", number, d, step->grid[d], step->cluster[d]);
+    const json_t *shared = json_object_get(doc, "shared_bytes"), *args = json_object_get(doc, "args");
+    int64_t bytes = 0;
+    snprintf(what, sizeof what, "step %d: shared_bytes", number);
+    if (shared && !size_of(r, shared, what, 0, SHARED_MAX_BYTES, &bytes))
+        return false;
+    step->shared_bytes = (uint32_t)bytes;
+    size_t i;
+    json_t *item;
+    json_array_foreach(args, i, item)
+        if (!take_arg(r, p, json_string_value(item), &step->args[step->arg_count++]))
+            return false;
+    return true;
+}
+
+static bool take_step(struct resolve *r, const json_t *doc, int number, struct plan *p, struct plan_step *step)
+{
+    const char *memset_name = json_str(doc, "memset", NULL);
+    char what[96];
+    int64_t value = 0;
+    if (!memset_name)
+        return take_launch(r, doc, number, p, step);
+    step->is_memset = true;
+    step->memset_workspace = workspace_index(p, memset_name);
+    if (step->memset_workspace < 0)
+        return wrong(r, "step %d: memset of \"%.40s\", which is no workspace", number, memset_name);
+    snprintf(what, sizeof what, "step %d: value", number);
+    if (!size_of(r, json_object_get(doc, "value"), what, 0, 255, &value))
+        return false;
+    step->memset_value = (uint8_t)value;
+    return true;
+}
+
+bool plan_resolve(const struct candidate *c, const struct shape *s, struct plan *ret, char *why, size_t why_size)
+{
+    struct resolve r = {c, s, why, why_size};
+    const json_t *doc = json_object_get(c->doc, "plan"), *steps = json_object_get(doc, "steps");
+    cleanup(mem) void *memory = xalloc(sizeof(struct plan));
+    struct plan *p = memory;
+    p->cooperative = c->cooperative;
+    if (!take_workspaces(&r, json_object_get(doc, "workspace"), p))
+        return false;
+    size_t i;
+    json_t *item;
+    bool launches = false;
+    json_array_foreach(steps, i, item) {
+        struct plan_step *step = &p->steps[p->step_count++];
+        if (!take_step(&r, item, (int)i, p, step))
+            return false;
+        launches |= !step->is_memset;
+    }
+    if (!launches)
+        return wrong(&r, "the plan launches no kernel");
+    *ret = *p;
+    return true;
+}
+
+static const char *arg_name(const struct plan *p, const struct shape *s, const struct plan_arg *a, char *to, size_t size)
+{
+    static const char *const marks[] = {[PLAN_TENSOR] = "", [PLAN_WORKSPACE] = "", [PLAN_SCALAR] = "", [PLAN_AXIS] = "$"};
+    const char *name = a->kind == PLAN_TENSOR      ? s->op->tensors[a->index].name
+                       : a->kind == PLAN_WORKSPACE ? p->workspaces[a->index].name
+                       : a->kind == PLAN_SCALAR    ? s->op->scalars[a->index].name
+                                                   : s->op->axes[a->index].name;
+    snprintf(to, size, "%s%s", marks[a->kind], name);
+    return to;
+}
+
+static json_t *triple(const uint32_t v[3])
+{
+    return json_pack("[I,I,I]", (json_int_t)v[0], (json_int_t)v[1], (json_int_t)v[2]);
+}
+
+json_t *plan_encode(const struct plan *p, const struct shape *s)
+{
+    json_t *doc = json_object(), *workspaces = json_array(), *steps = json_array();
+    for (int i = 0; i < p->workspace_count; i++)
+        json_array_append_new(workspaces, json_pack("{s:s,s:I}", "name", p->workspaces[i].name, "bytes", (json_int_t)p->workspaces[i].bytes));
+    for (int i = 0; i < p->step_count; i++) {
+        const struct plan_step *step = &p->steps[i];
+        if (step->is_memset) {
+            json_array_append_new(steps, json_pack("{s:s,s:i}", "memset", p->workspaces[step->memset_workspace].name, "value", step->memset_value));
+            continue;
+        }
+        json_t *args = json_array();
+        char name[80];
+        for (int k = 0; k < step->arg_count; k++)
+            json_array_append_new(args, json_string(arg_name(p, s, &step->args[k], name, sizeof name)));
+        json_array_append_new(steps, json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "kernel", step->kernel, "grid", triple(step->grid), "block",
+                                               triple(step->block), "cluster", triple(step->cluster), "shared_bytes",
+                                               (json_int_t)step->shared_bytes, "args", args));
+    }
+    json_put(doc, "workspace", workspaces);
+    json_put(doc, "steps", steps);
+    json_put_bool(doc, "cooperative", p->cooperative);
+    return doc;
+}
+
+bool plan_parse(const json_t *doc, const struct shape *s, struct plan *ret, struct err *err)
+{
+    cleanup(json) json_t *plan = json_copy((json_t *)doc);
+    cleanup(json) json_t *whole = json_pack("{s:s,s:s,s:O,s:{s:b}}", "language", "cuda", "source", "", "plan", plan, "declares",
+                                            "cooperative", json_bool(doc, "cooperative", false));
+    cleanup(candidate) struct candidate c = {0};
+    struct faults f = {0};
+    char why[256] = "";
+    json_object_del(plan, "cooperative");
+    if (!whole || !candidate_parse(whole, "", &c, &f))
+        return err_set(err, ERR_INVALID, "plan: %s: %s", f.list[0].pointer, f.list[0].detail);
+    if (!plan_resolve(&c, s, ret, why, sizeof why))
+        return err_set(err, ERR_INVALID, "plan: %s", why);
+    return true;
+}

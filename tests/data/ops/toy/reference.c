@@ -1,0 +1,1 @@
+/* no reference: the folder is for tests of loading */
