@@ -57,6 +57,13 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
             return err_set(err, ERR_INVALID, "a child does not know \"%.80s\"", argv[i]);
         }
     }
+    /* A path that is not there is a mistake of ours; it must not look like a host that forbids a layer. */
+    for (int i = 0; i < o->read_only_count; i++)
+        if (access(o->read_only[i], F_OK) != 0)
+            return err_errno(err, ERR_INVALID, "the sandbox's path %s", o->read_only[i]);
+    for (int i = 0; i < o->device_count; i++)
+        if (access(o->devices[i], F_OK) != 0)
+            return err_errno(err, ERR_INVALID, "the sandbox's device %s", o->devices[i]);
     return true;
 }
 
@@ -81,11 +88,12 @@ static void add_runtime(struct sandbox_order *o)
 
 /* ---- small steps ---- */
 
-static bool die_with_parent(const struct sandbox_order *o, bool outside, struct err *err)
+/* `parent`: who it must be; NULL where a pid namespace hides that and a pipe tells instead. */
+static bool die_with_parent(const pid_t *parent, struct err *err)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return err_errno(err, ERR_INTERNAL, "PR_SET_PDEATHSIG");
-    if (outside && getppid() != o->parent)
+    if (parent && getppid() != *parent)
         _exit(FAILED_EXIT);
     return true;
 }
@@ -159,11 +167,12 @@ static bool drop_user(struct err *err)
     struct stat st;
     if (fstat(SANDBOX_SOCKET_FD, &st) == 0)
         id = UID_BASE + ((uid_t)st.st_ino & 0xffffff);     /* pids repeat across pid namespaces; socket inodes do not */
-    (void)setgroups(0, NULL);
-    if ((setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0) &&
-        (setresgid(NOBODY, NOBODY, NOBODY) != 0 || setresuid(NOBODY, NOBODY, NOBODY) != 0))
+    /* The plain calls: the C library's also visit its other threads, and pid 1 shares another process's memory. */
+    (void)syscall(SYS_setgroups, 0, NULL);
+    if ((syscall(SYS_setresgid, id, id, id) != 0 || syscall(SYS_setresuid, id, id, id) != 0) &&
+        (syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) != 0 || syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) != 0))
         return err_errno(err, ERR_INTERNAL, "become nobody");
-    if (setuid(0) == 0)
+    if (syscall(SYS_setuid, 0) == 0)
         return err_set(err, ERR_INTERNAL, "root came back after it was dropped");
     return true;
 }
@@ -207,7 +216,7 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)                   /* and no way to get any */
         return err_errno(err, ERR_INTERNAL, "no_new_privs");
     layers |= SANDBOX_LIMITS;
-    if (!die_with_parent(o, !(how & FORKED), err))                     /* changing users clears it */
+    if (!die_with_parent(how & FORKED ? NULL : &o->parent, err))                     /* changing users clears it */
         return false;
     /* A process that changed users is not "dumpable", and its own /proc files belong to root: the driver names its threads there. */
     (void)prctl(PR_SET_DUMPABLE, sandbox_profiles[o->role].proc_and_sys ? 1 : 0, 0, 0, 0);
@@ -221,30 +230,46 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
 
 /* ---- three processes of one ---- */
 
-static void close_all_but(int keep)
+struct pid_one { int porter_alive, ready; };
+
+/*
+ * Pid 1 of the namespace: holds nothing, reaps by ignoring, ends when the porter does. It shares the porter's memory (a copy of
+ * the page tables is what costs in a fork), so the porter waits until all that is left to do here is one blocking read.
+ */
+static int be_pid_one(void *arg)
 {
-    for (int fd = 0; fd < 3; fd++)
-        close(fd);
-    close_range(3, (unsigned)keep - 1, 0);
-    close_range((unsigned)keep + 1, ~0u, 0);
+    const struct pid_one *p = arg;
+    struct err err;
+    signal(SIGCHLD, SIG_IGN);
+    if (!drop_user(&err) || !drop_capabilities(&err) || !die_with_parent(NULL, &err))
+        return FAILED_EXIT;
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    int alive = dup2(p->porter_alive, 0), ready = dup2(p->ready, 1);
+    close_range(2, ~0u, 0);
+    char byte = 'y';
+    if (write(ready, &byte, 1) != 1)
+        return FAILED_EXIT;
+    close(ready);
+    /* The porter writes nothing: the read ends when it is gone, also when it went before PDEATHSIG was set. */
+    while (syscall(SYS_read, alive, &byte, 1) < 0)
+        ;
+    return 0;
 }
 
-/* Pid 1 of the namespace: holds nothing, reaps by ignoring, ends when the porter does. */
-static _Noreturn void be_pid_one(int porter_alive)
+static bool start_pid_one(const int porter[2], struct err *err)
 {
-    struct err err;
-    (void)!die_with_parent(&(struct sandbox_order){0}, false, &err);
-    signal(SIGCHLD, SIG_IGN);
-    close_all_but(porter_alive);
-    (void)drop_user(&err);
-    (void)drop_capabilities(&err);
-    (void)die_with_parent(&(struct sandbox_order){0}, false, &err);
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    /* The porter writes nothing: the read ends when it is gone, also when it went before the line above. */
-    char byte;
-    while (read(porter_alive, &byte, 1) < 0 && errno == EINTR)
-        ;
-    _exit(0);
+    static char stack[64 * 1024] __attribute__((aligned(64)));
+    static struct pid_one one;
+    int ready[2];
+    char answer = 0;
+    if (pipe2(ready, O_CLOEXEC) != 0)
+        return err_errno(err, ERR_INTERNAL, "pipe");
+    one = (struct pid_one){porter[0], ready[1]};
+    pid_t pid = clone(be_pid_one, stack + sizeof stack, CLONE_VM | SIGCHLD, &one);
+    close(ready[1]);
+    ssize_t n = pid > 0 ? read(ready[0], &answer, 1) : -1;
+    close(ready[0]);
+    return (n == 1 && answer == 'y') || err_errno(err, ERR_UNAVAILABLE, "a process in a pid namespace");
 }
 
 /* Ends as the job ended. */
@@ -294,7 +319,7 @@ static bool start_job(const struct sandbox_order *o, unsigned how, const int por
     }
     close(report[0]);
     close(porter[1]);
-    if (!die_with_parent(o, false, err) || poll(&(struct pollfd){.fd = porter[0], .events = POLLIN}, 1, 0) != 0)
+    if (!die_with_parent(NULL, err) || poll(&(struct pollfd){.fd = porter[0], .events = POLLIN}, 1, 0) != 0)
         _exit(FAILED_EXIT);           /* the porter is gone already */
     close(porter[0]);
     struct err why = {0};
@@ -314,18 +339,13 @@ static bool enter_namespaces(const struct sandbox_order *o, unsigned *ret_layers
     *ret_refused = true;
     if (o->without & SANDBOX_NAMESPACES || !unshare_all())
         return err_set(err, ERR_UNAVAILABLE, "namespaces are not allowed here");
-    if (!die_with_parent(o, true, err))
+    if (!die_with_parent(&o->parent, err))
         return false;
     int porter[2];
     if (pipe2(porter, O_CLOEXEC) != 0)
         return err_errno(err, ERR_INTERNAL, "pipe");
-    pid_t one = fork();
-    if (one < 0)
-        return err_errno(err, ERR_UNAVAILABLE, "fork into a pid namespace");
-    if (one == 0) {
-        close(porter[1]);
-        be_pid_one(porter[0]);
-    }
+    if (!start_pid_one(porter, err))
+        return false;
     *ret_refused = false;
     bool failed = false;
     if (start_job(o, ROOTED | FORKED, porter, ret_layers, &failed, err))

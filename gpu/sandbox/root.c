@@ -185,8 +185,10 @@ bool sandbox_root(const struct sandbox_order *o, struct err *err)
     if (!collect(o, binds, &count, err) || !first_pivot(err))
         return false;
     copy_links();
+    if (!mount_special(o, err))          /* first: a path of the order may lie below /tmp */
+        return false;
     for (int i = 0; i < count; i++)
         if (!bind_one(&binds[i], err))
             return false;
-    return mount_special(o, err) && second_pivot(err);
+    return second_pivot(err);
 }
