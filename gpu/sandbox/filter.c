@@ -10,6 +10,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum action { REFUSE, ABSENT, KILL };
 enum unless { ALWAYS, NOT_UNIX, NOT_MEMFD };
@@ -20,6 +21,11 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"process_vm_readv", KILL, ALWAYS, "reads other processes"},
     {"process_vm_writev", KILL, ALWAYS, "writes other processes"},
     {"process_madvise", REFUSE, ALWAYS, "acts on other processes"},
+    {"kill", REFUSE, ALWAYS, "signals other processes; raise and abort use tgkill"},
+    {"tkill", REFUSE, ALWAYS, "signals other processes"},
+    {"rt_sigqueueinfo", REFUSE, ALWAYS, "signals other processes"},
+    {"rt_tgsigqueueinfo", REFUSE, ALWAYS, "signals other processes"},
+    {"pidfd_send_signal", REFUSE, ALWAYS, "signals other processes"},
     {"kcmp", REFUSE, ALWAYS, "looks into other processes"},
     {"pidfd_getfd", REFUSE, ALWAYS, "takes descriptors of other processes"},
     {"pidfd_open", REFUSE, ALWAYS, "handles on other processes"},
@@ -68,6 +74,18 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"fanotify_init", REFUSE, ALWAYS, "watches the file system"},
     {"quotactl", REFUSE, ALWAYS, "administration"},
     {"quotactl_fd", REFUSE, ALWAYS, "administration"},
+    /* files that it may only read, where it runs as their owner */
+    {"chmod", REFUSE, ALWAYS, "changes files"},
+    {"fchmod", REFUSE, ALWAYS, "changes files"},
+    {"fchmodat", REFUSE, ALWAYS, "changes files"},
+    {"chown", REFUSE, ALWAYS, "changes files"},
+    {"fchown", REFUSE, ALWAYS, "changes files"},
+    {"lchown", REFUSE, ALWAYS, "changes files"},
+    {"fchownat", REFUSE, ALWAYS, "changes files"},
+    {"utimensat", REFUSE, ALWAYS, "changes files"},
+    {"setxattr", REFUSE, ALWAYS, "changes files"},
+    {"lsetxattr", REFUSE, ALWAYS, "changes files"},
+    {"fsetxattr", REFUSE, ALWAYS, "changes files"},
     /* memory that namespaces alone separate */
     {"shmget", REFUSE, ALWAYS, "System V memory"},
     {"shmat", REFUSE, ALWAYS, "System V memory"},
@@ -128,6 +146,9 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
 static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
 {
     int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    /* Signals to itself: this is the last process image, so its number is known. */
+    if (!failed)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
     if (!failed && p->unix_sockets)
         failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
     /* Typing into a terminal that someone else reads. */
