@@ -5,7 +5,7 @@
 export CUDA_HOME
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' Makefile | column -t -s '|'
+	@sed -n 's|^\([a-z-]*\):.*## |\1\t|p' Makefile | while IFS="$$(printf '\t')" read -r t w; do printf '  make %-24s %s\n' "$$t" "$$w"; done
 
 demo: build ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes)
 	@scripts/demo.sh
