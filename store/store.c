@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -48,8 +49,26 @@ static const struct { int rc; enum err_code code; const char *what; } mdb_errors
     {MDB_TXN_FULL, ERR_TOO_LARGE, "too much in one change"},
 };
 
+/* LMDB tells a write that was cut short as EIO: mostly there was no room for the rest. */
+static int why_short(const struct store *s)
+{
+    const int64_t near_bytes = 4 << 20;
+    struct statvfs v;
+    struct stat st;
+    struct rlimit limit;
+    if (statvfs(s->dir, &v) == 0 && v.f_bavail < near_bytes / v.f_frsize)
+        return ENOSPC;
+    cleanup(str) char *path = xfmt("%s/store.mdb", s->dir);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && stat(path, &st) == 0 &&
+        st.st_size + near_bytes > (int64_t)limit.rlim_cur)
+        return EFBIG;
+    return EIO;
+}
+
 bool err_from_mdb(struct err *err, const struct store *s, int rc, const char *doing)
 {
+    if (rc == EIO)
+        rc = why_short(s);
     for (size_t i = 0; i < sizeof mdb_errors / sizeof *mdb_errors; i++)
         if (mdb_errors[i].rc == rc)
             return err_set(err, mdb_errors[i].code, "store %s: %s: %s", s->dir, doing, mdb_errors[i].what);

@@ -2,7 +2,38 @@
  * Jobs: scheduler and runner. A job is in the store before anyone hears of it; a runner thread takes it through its states, one
  * step function a state, each step's result and events in one transaction. A restart goes on from the last written state.
  *
- * Who calls: server/api (submit, cancel, candidates), server/main (start, stop). The store is the only state.
+ * Who calls: server/api (submit, cancel, candidates), server/main (start, stop). The store is the only state. All functions but
+ * jobs_start and jobs_stop may be called from any thread.
+ *
+ * Documents, as they are stored and shown (members marked ? may be absent; times RFC 3339, durations as named):
+ *
+ * Job        {"id","op","generator","state","created","started"?,"finished"?,"reuse","target","caller"?,"seed",
+ *             "budget":{"candidates","gpu_seconds"|null,"wall_seconds","tokens"|null},
+ *             "spent":{"candidates","gpu_seconds","wall_seconds","tokens"},
+ *             "shapes":[SHAPE...],"step","shape"?: index of the one under work,"current"?: the candidate under work,
+ *             "error"?:{"code","text"},"links":{"self","events","candidates","cancel"}}
+ *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in job.c (what a runner does next).
+ * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
+ *             "tried": candidates judged,"why_ended": text|null,"links":{"kernel"}}
+ *            state: waiting, baseline, searching, done, failed (its baseline cannot be judged right), skipped (never begun).
+ * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
+ * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
+ *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
+ *             "certificate_digest"|null,"signature_digest"?,"artifacts"?:{"kernel.cubin","kernel.ptx","source"},"judge_errors",
+ *             "created","judged"|null,"links"}
+ *            state: proposed, judging, judged, dropped (its job ended before it was judged).
+ * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
+ *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,
+ *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
+ *             "preconditions":{"target","driver_least"|null,"workspace_bytes","tensors":{name:{"role","dtype","dims","strides","alignment","bytes"}}},
+ *             "served_since","history":[{"candidate","speedup","time_ns","evidence","served_since","until"}...newest first, at most 16],"links"}
+ *            An emulated kernel never displaces a measured one; within one kind of evidence the higher median of the speed-up wins.
+ *
+ * Events (docs of store_event): job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
+ * candidate.phase {"candidate","shape_hash", what the judge says of the phase}; candidate.timed {"candidate","shape_hash","time_ns",
+ * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
+ * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
+ * a job's last.
  */
 #pragma once
 #include "core/candidate.h"
@@ -10,17 +41,19 @@
 #include "store/store.h"
 
 struct jobs;
+struct generator;                   /* server/generate/generate.h */
 struct signer;                      /* core/minisign.h */
 
 struct jobs_config {
-    struct spawn_config spawn;
+    struct spawn_config spawn;      /* its texts must live as long as the jobs */
     int runners;                    /* threads: jobs judged at once */
-    int max_queued;                 /* jobs waiting; more is ERR_BUSY */
+    int max_queued;                 /* jobs that are not under work; more is ERR_BUSY */
     int max_shapes;                 /* of one job */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     const char *default_target;
+    const struct generator *(*find_generator)(const char *name);   /* NULL: generator_find */
 };
 
 /* Finds jobs that were queued or running and continues them. signer signs certificates; borrowed, as are store and ops. */
@@ -30,14 +63,25 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
 void jobs_stop(struct jobs *j);
 
 /*
- * Checks a request (contract: POST /v1/jobs) and writes the job. Faults with pointers, or ERR_UNPROCESSABLE (llm, triton, own
- * baseline: names what is missing), ERR_BUSY. *ret_job: the job as it is shown; new reference. Durable when it returns.
- * `extra` may be NULL: a record put into the same batch (an idempotency answer).
+ * Checks a request (contract: POST /v1/jobs) and writes the job. Faults with pointers (then err is ERR_INVALID), or
+ * ERR_UNPROCESSABLE (llm, own baseline: names what is missing), ERR_BUSY. *ret_job: the job as it is shown; new reference.
+ * An element of "shapes" is an object of axes, or {"axes":{...}}. Durable when it returns. caller may be NULL.
  */
-bool jobs_submit(struct jobs *j, const json_t *request, const char *caller, json_t **ret_job, int64_t *ret_as_of, struct faults *f, struct err *err) MUST_CHECK;
-/* ERR_NOT_FOUND; a job that has ended stays as it is. */
+bool jobs_submit(struct jobs *j, const json_t *request, const char *caller, json_t **ret_job, int64_t *ret_as_of, struct faults *f,
+                 struct err *err) MUST_CHECK;
+/*
+ * The same with a record STORE_IDEMPOTENCY `key` = `answer` + {"job": id} in the same transaction. Where there is one already:
+ * ERR_CONFLICT, nothing is written, the caller reads that record.
+ */
+bool jobs_submit_once(struct jobs *j, const json_t *request, const char *caller, const char *key, const json_t *answer,
+                      json_t **ret_job, int64_t *ret_as_of, struct faults *f, struct err *err) MUST_CHECK;
+/* ERR_NOT_FOUND; a job that has ended stays as it is. Cancelled and durable when it returns; a judgement in progress is killed. */
 bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *err) MUST_CHECK;
-/* An external agent's candidate, for a job of generator "external". ERR_CONFLICT once it has ended. */
+/*
+ * An external agent's candidate, for a job of generator "external": the document itself, or {"candidate":{...},"shape_hash"?};
+ * a job of several shapes needs the hash. ERR_NOT_FOUND, ERR_CONFLICT once the job has ended or its candidates are used up or
+ * it has another generator, ERR_UNPROCESSABLE (triton: names what is missing).
+ */
 bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
-/* For /metrics and /readyz; new reference. */
+/* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);

@@ -1,0 +1,6 @@
+proteus_test(test_store SOURCES test_store.c LIBS proteus_store LABELS store)
+proteus_test(test_store_version SOURCES test_store_version.c LIBS proteus_store PkgConfig::LMDB LABELS store)
+proteus_test(test_store_threads SOURCES test_store_threads.c LIBS proteus_store Threads::Threads LABELS store)
+proteus_test(test_store_faults SOURCES test_store_faults.c LIBS proteus_store Threads::Threads LABELS store TIMEOUT 300)
+add_executable(bench_store bench_store.c)
+target_link_libraries(bench_store PRIVATE proteus_flags proteus_store Threads::Threads)
