@@ -5,12 +5,11 @@
 
 #include <string.h>
 
-/* X(file of the bundle, its name among the certificate's digests, must it be there) */
-static const struct { const char *file, *digest; bool needed; } parts[] = {
-    {"kernel.cubin", "cubin", true},
-    {"kernel.ptx", "ptx", true},
-    {"source", "source", true},
-    {"plan.json", "plan", false},
+/* Files that the certificate has a digest of, by their names. */
+static const struct { const char *file, *digest; } parts[] = {
+    {"kernel.cubin", "cubin"},
+    {"kernel.ptx", "ptx"},
+    {"source", "source"},
 };
 static const char *const signed_files[] = {"certificate.json", "certificate.json.minisig"};
 /* Unsigned and of no weight: what it says is in the certificate too. */
@@ -84,10 +83,10 @@ static void check_digests(struct check *c, const json_t *certificate)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct bundle_file *f = find(c->bundle, parts[i].file);
         const char *wanted = json_str(digests, parts[i].digest, NULL);
-        if (!f && parts[i].needed)
+        if (!f) {
             say(c, false, parts[i].file, "is missing");
-        if (!f)
             continue;
+        }
         struct hash_hex got = hash_of(f->data, f->size);
         if (!wanted)
             say(c, false, parts[i].file, "the certificate has no digest for it");
