@@ -322,7 +322,7 @@ static void test_files(void)
     try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1]}}," CAND "}", "x", "expression");
     try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1],\"default\":\"Q+1\"}}," CAND "}", "x", "Q");
     try_template("{\"name\":\"t\",\"params\":{\"R\":{\"values\":[1],\"default\":1}}," CAND "}", "x", "axis");
-    try_template("{\"name\":\"t\",\"params\":{\"a\":{\"values\":[1],\"default\":1}}," CAND "}", "x", "candidate");
+    try_template("{\"name\":\"t\",\"params\":{\"a\":{\"values\":[1],\"default\":1}}," CAND "}", "x", "upper-case");
     try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1],\"default\":1,\"helps\":{\"dram\":\"yes\"}}}," CAND "}", "x", "helps");
     try_template("{\"name\":\"t\",\"constraints\":[\"N % ZZ == 0\"]," PARAM "," CAND "}", "x", "ZZ");
     try_template("{\"name\":\"t\",\"constraints\":[\"N % (A == 0\"]," PARAM "," CAND "}", "x", "constraints");

@@ -5,7 +5,8 @@
  *   step      one parameter of the best changed by one value, until each has been moved once; first where the file says it
  *             helps against what bounds the best
  *   explore   the setting least like all tried, now and then, so that the model learns the whole space
- *   model     the setting with the largest expected improvement by a Gaussian process over the results (model.h)
+ *   model     the setting with the largest expected improvement by a Gaussian process over the results (model.h), near the best
+ *             as long as that promises something, else anywhere
  *
  * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled. It ends when
  * nothing untried promises more than the noise. Nothing is kept between calls: all is read from the history, so that a restart
@@ -21,9 +22,12 @@
 #include <string.h>
 
 #define MOST_FAILURES 12                 /* in a row from the start: then nothing works here */
-#define EXPLORE_EVERY 4                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
+#define EXPLORE_EVERY 6                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
 #define EXPLORE_UNTIL 20
 #define LEAST_GAIN 5e-4                  /* expected; less is not worth a try */
+#define NEAR_STEPS 2                     /* values away from the best: where the model is asked first */
+#define NEAR_GAIN 2e-3                   /* and what it must promise there */
+#define CLIP 0.5                         /* log: how much slower than the best still tells something */
 
 enum fate { UNTRIED, WORKED, FAILED, AVOIDED };
 struct space {
@@ -108,7 +112,7 @@ static void take_past(struct search *s, const struct gen_past *past)
 /* A value of a parameter with which two or more settings failed and none worked. */
 static void avoid_failing_values(struct space *sp)
 {
-    for (int d = 0; d < sp->t->param_count; d++)
+    for (int d = 0; sp->worked && d < sp->t->param_count; d++)
         for (int v = 0; v < sp->t->params[d].count; v++) {
             int worked = 0, failed = 0;
             for (int i = 0; i < sp->count; i++)
@@ -154,17 +158,17 @@ static void coordinates(const struct template *t, const struct setting *p, doubl
 
 static void fit(struct search *s, struct space *sp)
 {
-    double x[MODEL_MAX_SEEN * MODEL_MAX_DIMS], y[MODEL_MAX_SEEN], worst = -INFINITY;
+    double x[MODEL_MAX_SEEN * MODEL_MAX_DIMS], y[MODEL_MAX_SEEN], most = INFINITY;
     int n = 0, dims = sp->t->param_count;
     if (sp->worked < 2 || !dims)
         return;
     for (int i = 0; i < sp->count; i++)
         if (sp->fate[i] == WORKED)
-            worst = fmax(worst, sp->cost[i]);
+            most = fmin(most, sp->cost[i] + CLIP);
     for (int i = 0; i < sp->count && n < MODEL_MAX_SEEN; i++)
         if (sp->fate[i] == WORKED || sp->fate[i] == FAILED) {
             coordinates(sp->t, &sp->list[i], x + n * dims);
-            y[n++] = sp->fate[i] == WORKED ? sp->cost[i] : worst + 0.3;
+            y[n++] = sp->fate[i] == WORKED ? fmin(sp->cost[i], most) : most;
         }
     sp->model = model_fit(x, y, n, dims, s->noise);
 }
@@ -284,22 +288,35 @@ static int step_index(const struct space *sp, int best, int d, int way)
     return at >= 0 && sp->fate[at] == UNTRIED ? at : -1;
 }
 
-/* One parameter that has not been moved from the best yet; the file's hint for what bounds it decides order and direction. */
+/* How promising a step is, larger is better: by the file's hint until the model knows more. -INFINITY: surely worse. */
+static double step_rank(const struct search *s, const struct space *sp, int at, int hint, int way)
+{
+    double x[MODEL_MAX_DIMS], mean, deviation, hinted = hint == way ? 2 : hint ? 0 : 1;
+    if (!sp->model || sp->worked <= sp->t->param_count)
+        return hinted;
+    coordinates(sp->t, &sp->list[at], x);
+    model_predict(sp->model, x, &mean, &deviation);
+    return mean - 2 * deviation > sp->cost[s->best] ? -INFINITY : hinted / 100 - mean;
+}
+
+/* One parameter that has not been moved from the best yet. */
 static bool choose_step(struct search *s, struct choice *c)
 {
     const struct space *sp = &s->spaces[s->best_space];
     const char *bound = json_str(best_past(s)->figures, "bound", NULL);
     bool spills = spilled_bytes(best_past(s)) > 0;
-    int found = -1, found_d = 0, found_way = 0, found_rank = -1;
+    int found = -1, found_d = 0, found_way = 0;
+    double found_rank = -INFINITY;
     if (sp->worked + sp->failed > 2 * sp->t->param_count + 2)
         return false;
     for (int d = 0; d < sp->t->param_count; d++) {
         int hint = spills && sp->t->params[d].registers ? -sp->t->params[d].registers : template_helps(sp->t, d, bound);
         if (moved(sp, s->best, d))
             continue;
-        for (int k = 0; k < 2; k++) {
-            int way = k ? -1 : 1, at = step_index(sp, s->best, d, way), rank = hint == way ? 2 : hint ? 0 : 1;
-            if (at >= 0 && rank > found_rank) {
+        for (int way = 1; way >= -1; way -= 2) {
+            int at = step_index(sp, s->best, d, way);
+            double rank = at < 0 ? -INFINITY : step_rank(s, sp, at, hint, way);
+            if (rank > found_rank) {
                 found = at;
                 found_d = d;
                 found_way = way;
@@ -358,8 +375,8 @@ static bool choose_explore(struct search *s, struct choice *c)
     return true;
 }
 
-/* The largest expected improvement there is; *ret_gain its part of the best time. */
-static bool choose_model(struct search *s, struct choice *c, double *ret_gain)
+/* The largest expected improvement, near the best or anywhere; *ret_gain its part of the best time. */
+static bool choose_model(struct search *s, struct choice *c, bool near, double *ret_gain)
 {
     int found = -1, found_space = -1;
     double most = -1, best = s->spaces[s->best_space].cost[s->best], x[MODEL_MAX_DIMS];
@@ -367,6 +384,8 @@ static bool choose_model(struct search *s, struct choice *c, double *ret_gain)
         const struct space *sp = &s->spaces[i];
         for (int p = 0; sp->model && p < sp->count; p++) {
             if (sp->fate[p] != UNTRIED)
+                continue;
+            if (near && (i != s->best_space || distance(&sp->list[p], &sp->list[s->best], sp->t->param_count) > NEAR_STEPS))
                 continue;
             coordinates(sp->t, &sp->list[p], x);
             double gain = model_improvement(sp->model, x, best);
@@ -418,7 +437,7 @@ static bool choose_next(struct search *s, struct choice *c, char *reason, size_t
         return true;
     if (choose_step(s, c))
         return true;
-    if (choose_model(s, c, &gain) && gain >= LEAST_GAIN)
+    if ((choose_model(s, c, true, &gain) && gain >= NEAR_GAIN) || (choose_model(s, c, false, &gain) && gain >= LEAST_GAIN))
         return true;
     if (done < EXPLORE_UNTIL && choose_explore(s, c))
         return true;

@@ -60,6 +60,8 @@ static bool take_param(struct reader *r, const char *name, const json_t *doc)
     json_only_keys(doc, "", keys, &f);
     if (f.count)
         return bad(r, where, f.list[0].pointer);
+    if (name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")] || !(name[0] >= 'A' && name[0] <= 'Z'))
+        return bad(r, where, "a name is an upper-case identifier: it becomes a define");
     if (op_axis_index(r->op, name) >= 0)
         return bad(r, where, "an axis has this name");
     struct template_param *p = &r->t->params[r->t->param_count];
