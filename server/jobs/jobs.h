@@ -20,7 +20,7 @@
  * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
  *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
  *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
- *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?:{"code","text"},
+ *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
  *             "created","judged"|null,"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",

@@ -108,12 +108,13 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
 }
 
 /* Writes down that the judge failed. False: the job has ended, or the store fails. */
-static bool note_error(struct judging *g, const struct err *why, int64_t errors)
+static bool note_error(struct judging *g, const struct err *why, int64_t errors, int64_t in_a_row)
 {
     struct jobs *j = g->r->j;
     json_t *kept = json_object();
     json_put_str(kept, "code", err_name(why->code));
     json_put_str(kept, "text", why->text);
+    json_put_int(kept, "in_a_row", in_a_row);
     json_put_int(g->record, "judge_errors", errors);
     json_put(g->record, "judge_error", kept);
     pthread_mutex_lock(&j->lock);
@@ -131,23 +132,24 @@ static bool note_error(struct judging *g, const struct err *why, int64_t errors)
 /* What follows from a failed judgement: another try (JUDGED here means: go on), a verdict in *ret, or the end of the job. */
 static enum judged after_error(struct judging *g, const struct err *why, bool *ret_again, struct judge_answer *ret, struct err *err)
 {
-    const char *before = json_str(json_object_get(g->record, "judge_error"), "code", "");
-    bool crashed_before = strcmp(before, err_name(ERR_UPSTREAM)) == 0, is_baseline = json_bool(g->record, "is_baseline", false);
-    int64_t errors = json_int(g->record, "judge_errors", 0) + 1;
+    const json_t *before = json_object_get(g->record, "judge_error");
+    int64_t in_a_row = json_int(before, "in_a_row", 0) + 1;
+    bool crashed_before = in_a_row > 1 && strcmp(json_str(before, "code", ""), err_name(ERR_UPSTREAM)) == 0;
+    bool is_baseline = json_bool(g->record, "is_baseline", false);
     *ret_again = false;
-    if (!note_error(g, why, errors))
+    if (!note_error(g, why, json_int(g->record, "judge_errors", 0) + 1, in_a_row))
         return JUDGE_STOP;
     if (!is_baseline && why->code == ERR_UPSTREAM && crashed_before) {
         verdict_set(&ret->verdict, VERDICT_FAULT, "judge", "it made %d judges in a row end badly: %.400s", CRASHES_OF_A_CANDIDATE, why->text);
         return JUDGED;
     }
-    if (errors > g->r->j->config.judge_retries) {
-        err_set(err, why->code, "the judge failed %lld times on candidate %s: %.380s", (long long)errors, json_str(g->record, "id", ""),
+    if (in_a_row > g->r->j->config.judge_retries) {
+        err_set(err, why->code, "the judge failed %lld times on candidate %s: %.380s", (long long)in_a_row, json_str(g->record, "id", ""),
                 why->text);
         return JUDGE_GIVE_UP;
     }
     int64_t pause_ns = PAUSE_FIRST_NS;
-    for (int64_t i = 1; i < errors && pause_ns < PAUSE_MOST_NS; i++)
+    for (int64_t i = 1; i < in_a_row && pause_ns < PAUSE_MOST_NS; i++)
         pause_ns *= 3;
     *ret_again = entry_sleep(g->r->j, g->r->e, pause_ns < PAUSE_MOST_NS ? pause_ns : PAUSE_MOST_NS);
     return *ret_again ? JUDGED : JUDGE_STOP;
@@ -171,6 +173,8 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
             }
             if (strcmp(json_str(ret->figures, "evidence", ""), "measured") == 0)
                 r->j->measured = true;
+            if (json_object_get(record, "judge_error"))
+                json_put_int(json_object_get(record, "judge_error"), "in_a_row", 0);
             pthread_mutex_lock(&r->j->lock);
             r->j->judged++;
             pthread_mutex_unlock(&r->j->lock);
