@@ -29,7 +29,7 @@
     N(write_threads, "write-threads", 16, 1, 256, "threads", "threads for requests that write; those at work share one sync")     \
     N(connections, "connections", 8192, 16, 100000, "connections", "the most at once")                                            \
     N(connection_timeout_s, "connection-timeout", 60, 1, 3600, "seconds", "a connection that stands still is closed after this")  \
-    N(header_bytes, "header-bytes", 16384, 1024, 1048576, "bytes", "the most that a request's headers may have together")         \
+    N(header_bytes, "header-bytes", 8192, 1024, 1048576, "bytes", "the most that a request's headers may have together")         \
     N(body_bytes, "body-bytes", 2097152, 1024, 67108864, "bytes", "the most that a request's body may have")                      \
     N(pending_body_bytes, "pending-body-bytes", 268435456, 1048576, 17179869184, "bytes", "the most that all bodies in progress may have") \
     N(streams, "streams", 4096, 1, 50000, "streams", "event streams open at once")                                                \
@@ -51,7 +51,7 @@
     N(store_map_bytes, "store-map-bytes", 17179869184, 1048576, 17592186044416, "bytes", "the most that the store may grow to")   \
     N(job_events_kept, "job-events-kept", 0, 0, 1000000000, "events", "events that a job keeps; 0: all")                          \
     N(idempotency_hours, "idempotency-hours", 24, 1, 720, "hours", "an Idempotency-Key is remembered this long")                  \
-    N(max_tokens, "max-tokens", 1000, 1, 100000, "tokens", "tokens there may be")
+    N(max_tokens, "max-tokens", 1000, 1, 10000, "tokens", "tokens there may be")
 
 struct config {
 #define T(field, ...) char *field;

@@ -35,7 +35,7 @@ static bool load_one(void *ctx, const char *id, const json_t *doc)
 bool tokens_load(struct app *app, struct err *err)
 {
     struct load l = {app, err, true};
-    struct store_page page = {.kind = STORE_TOKEN, .limit = 100000};
+    struct store_page page = {.kind = STORE_TOKEN, .limit = 10000};
     return store_list(app->store, &page, load_one, &l, NULL, NULL, err) && l.ok;
 }
 
