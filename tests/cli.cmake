@@ -8,3 +8,5 @@ add_test(NAME cli_http COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_http.sh $<TARGET_
 set_tests_properties(cli_http PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
 add_test(NAME static_modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/static_modules.sh ${PROJECT_SOURCE_DIR})
 set_tests_properties(static_modules PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 60)
+add_test(NAME browser COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+set_tests_properties(browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)

@@ -156,7 +156,7 @@ struct fixture {
     int reports;
 };
 
-static void fixture_sign(struct fixture *f, const char *canonical, const char *hash, int64_t n)
+static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
 {
     cleanup(json) json_t *c = json_object(), *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
     json_put_int(axes, "N", n);
@@ -170,9 +170,10 @@ static void fixture_sign(struct fixture *f, const char *canonical, const char *h
     json_put_str(digests, "ptx", hash_of("ptx", 3).text);
     json_put_str(digests, "source", hash_of("source", 6).text);
     json_put(c, "shape", json_incref(shape));
-    json_put_str(c, "shape_hash", hash ? hash : hash_of(canonical, strlen(canonical)).text);
-    if (*canonical)
-        json_put_str(c, "canonical", canonical);
+    json_put_str(c, "shape_hash", hash_of(canonical, strlen(canonical)).text);
+    json_put_int(c, "op_version", 1);
+    json_put(c, "plan", json_pack("{s:[i]}", "grid", 7));
+    json_put_str(c, "evidence", "emulated");
     json_put(c, "digests", json_incref(digests));
     buf_clear(&f->certificate);
     buf_clear(&f->signature);
@@ -216,59 +217,68 @@ static void test_bundle(void)
     signer_public_file(&f.signer, &f.key);
     struct hash_hex right = hash_of(CANONICAL, strlen(CANONICAL));
 
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     verify(&f, NULL, NULL, __LINE__);
     verify(&f, right.text, NULL, __LINE__);
     verify(&f, hash_of("x", 1).text, "asked for", __LINE__);
 
     /* one part is another one; is missing; is one too many */
     for (int i = 0; i < 3; i++) {
-        fixture_sign(&f, CANONICAL, NULL, 64);
+        fixture_sign(&f, CANONICAL, 64);
         f.bundle.files[i].size--;
         verify(&f, NULL, f.bundle.files[i].name, __LINE__);
-        fixture_sign(&f, CANONICAL, NULL, 64);
+        fixture_sign(&f, CANONICAL, 64);
         const char *name = f.bundle.files[i].name;
         f.bundle.files[i] = f.bundle.files[--f.bundle.count];
         verify(&f, NULL, name, __LINE__);
     }
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     f.bundle.files[f.bundle.count++] = (struct bundle_file){"run-me.sh", "x", 1};
     verify(&f, NULL, "files", __LINE__);
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     f.bundle.count--;
     verify(&f, NULL, "files", __LINE__);
 
     /* a changed certificate, another key, a certificate that is no JSON */
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     f.certificate.data[2] ^= 1;
     verify(&f, NULL, "signature", __LINE__);
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     cleanup(buf) struct buf foreign = {0}, junk = {0};
     signer_sign(&other, f.certificate.data, f.certificate.size, "file:certificate.json", &foreign);
     f.bundle.files[4].data = foreign.data;
     f.bundle.files[4].size = foreign.size;
     verify(&f, NULL, "signature: signed with another key", __LINE__);
-    fixture_sign(&f, CANONICAL, NULL, 64);
+    fixture_sign(&f, CANONICAL, 64);
     signer_sign(&f.signer, "nonsense", 8, "file:certificate.json", &junk);
     f.bundle.files[3] = (struct bundle_file){"certificate.json", "nonsense", 8};
     f.bundle.files[4] = (struct bundle_file){"certificate.json.minisig", junk.data, junk.size};
     verify(&f, NULL, "certificate", __LINE__);
 
-    /* signed, but the shape, its text and its hash do not belong together */
-    fixture_sign(&f, CANONICAL, hash_of("x", 1).text, 64);
+    /* signed, but hash and shape do not belong together */
+    fixture_sign(&f, CANONICAL, 65);
     verify(&f, NULL, "shape: the shape hash", __LINE__);
-    fixture_sign(&f, CANONICAL, NULL, 65);
-    verify(&f, NULL, "shape: the certificate's shape", __LINE__);
-    fixture_sign(&f, "", NULL, 64);
-    verify(&f, NULL, "shape", __LINE__);
     static const char *const texts[] = {
-        "proteus-shape-v1\nop=scale@1\naxis.N=64\naxis.M=1\ndtype.io=bf16\ntarget=sm_90a\n",    /* a line more */
-        "proteus-shape-v1\nop=scale2@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n", "proteus-shape-v1\nop=scale@1\naxis.N=64\ntarget=sm_90a\n",
+        "", "proteus-shape-v1\nop=scale@1\naxis.N=64\naxis.other=1\ndtype.io=bf16\ntarget=sm_90a\n",
+        "proteus-shape-v1\nop=scale@2\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n", "proteus-shape-v1\nop=scale@1\naxis.N=64\ntarget=sm_90a\n",
         "proteus-shape-v1\nop=scale@1\naxis.N=64\ndtype.io=f16\ntarget=sm_90a\n", "proteus-shape-v1\nop=scale@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_80\n",
         "proteus-shape-v2\nop=scale@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        fixture_sign(&f, texts[i], NULL, 64);
-        verify(&f, NULL, "shape: the certificate's shape", __LINE__);
+        fixture_sign(&f, texts[i], 64);
+        verify(&f, NULL, "shape: the shape hash", __LINE__);
+    }
+
+    /* the unsigned manifest says something else */
+    static const struct { const char *text; const char *want; } manifests[] = {
+        {"{\"plan\":{\"grid\":[7]},\"evidence\":\"emulated\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", NULL},
+        {"{\"plan\":{\"grid\":[8]},\"evidence\":\"emulated\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", "manifest.json: its \"plan\""},
+        {"{\"plan\":{\"grid\":[7]},\"evidence\":\"measured\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", "manifest.json: its \"evidence\""},
+        {"{}", "manifest.json"}, {"[", "manifest.json"}};
+    for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
+        cleanup(str) char *text = xfmt(manifests[i].text, right.text);
+        fixture_sign(&f, CANONICAL, 64);
+        f.bundle.files[f.bundle.count++] = (struct bundle_file){"manifest.json", text, strlen(text)};
+        verify(&f, NULL, manifests[i].want, __LINE__);
     }
     buf_done(&f.key);
     buf_done(&f.certificate);
