@@ -1,7 +1,8 @@
 # The front door: CMake does the work. `make help` lists the targets.
 # CUDA_HOME=/path/to/cuda names the toolkit (default: $CUDA_HOME, then /usr/local/cuda).
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long bench dist build install-packages install-test-packages install-bench-packages clean
+.PHONY: help demo test test-long bench dist build install-packages install-test-packages install-bench-packages \
+	install-browser-packages clean
 export CUDA_HOME
 
 help: ## this list
@@ -33,6 +34,10 @@ install-test-packages: ## the same for the tests
 
 install-bench-packages: ## the same for the benchmarks
 	@scripts/packages.sh build bench
+
+install-browser-packages: ## Chromium and playwright-core, for the dashboard's test in a browser (large; skipped without)
+	@scripts/packages.sh browser
+	@npm install --silent --no-audit --no-fund --prefix build/browser playwright-core@1.65.1
 
 clean: ## remove build/ and dist/
 	rm -rf build dist

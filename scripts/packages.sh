@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs the Debian packages of the given groups that are missing, and says so; quick when none is.
-# Usage: packages.sh build|test|bench...
+# Usage: packages.sh build|test|bench|browser...
 set -eu
 
 packages_build="gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev liblmdb-dev
 libsodium-dev libseccomp-dev zlib1g-dev"
 packages_test="minisign nodejs curl"
 packages_bench="nginx-light wrk curl"
+packages_browser="nodejs npm chromium"
 
 wanted=
 for group in "$@"; do
@@ -26,6 +27,7 @@ for package in $wanted; do
     case $package in
     nginx-light) command -v nginx >/dev/null 2>&1 && continue ;;
     nodejs) command -v node >/dev/null 2>&1 && continue ;;
+    npm) command -v npm >/dev/null 2>&1 && continue ;;
     esac
     missing="$missing $package"
 done

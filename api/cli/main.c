@@ -8,10 +8,8 @@
 #include <curl/curl.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 
-const struct option_spec no_options[] = {{0}};
 static const struct option_spec global_options[] = {
     {"server", "URL", "the service (PROTEUS_SERVER; http://127.0.0.1:7070)"},
     {"token", "TOKEN", "a token (PROTEUS_TOKEN); others on this machine may see it in the list of processes: prefer a file"},
@@ -75,17 +73,6 @@ static void help_command(const struct command *c)
     print_options(global_options);
 }
 
-int cli_usage(const struct cli *cli, const char *fmt, ...)
-{
-    va_list ap;
-    fprintf(stderr, "proteus%s%s: ", cli->command ? " " : "", cli->command ? cli->command : "");
-    va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "\n`proteus%s%s --help` shows what there is.\n", cli->command ? " " : "", cli->command ? cli->command : "");
-    return CLI_USAGE;
-}
-
 int cmd_version(struct cli *cli)
 {
     if (cli->json)
@@ -129,6 +116,8 @@ static int run(struct cli *cli, const struct command *c)
     if (!args_int(&cli->args, "timeout", 1, &timeout_s, &err))
         return cli_usage(cli, "%s", err.text);
     cli->client.timeout_s = timeout_s > 86400 ? 86400 : (int)timeout_s;
+    if (strncmp(cli->client.server, "http://", 7) != 0 && strncmp(cli->client.server, "https://", 8) != 0)
+        return cli_usage(cli, "\"%s\" is not the address of a server: wanted http://HOST:PORT", cli->client.server);
     if (!token_take(cli, &token, &err))
         return cli_fail(cli, &err);
     if (cli->args.count < c->words_min || cli->args.count > c->words_max)
