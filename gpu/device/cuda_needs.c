@@ -47,16 +47,19 @@ bool device_cuda_needs(struct device_needs *ret, struct err *err)
     if (!cuda_library(&library, err))
         return false;
     cleanup(str) char *folder = xstrndup(library, (size_t)(strrchr(library, '/') - library));
-    struct device_needs n = {{0}};
+    struct device_needs n = {.env = {0}};
     add_from(folder, wanted_library, n.read_only);
     add_from("/dev", wanted_node, n.devices);
     n.env[0] = xfmt("LD_LIBRARY_PATH=%s", folder);
     n.env[1] = xstrdup("CUDA_CACHE_DISABLE=1");
     n.env[2] = xstrdup("CUDA_MODULE_LOADING=EAGER");
-    n.env[3] = xstrdup("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (visible && strlen(visible) < 512)
-        n.env[4] = xfmt("CUDA_VISIBLE_DEVICES=%s", visible);
+    /* "cuda:1" must be the same card for the child as for us. */
+    static const char *const kept[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"};
+    for (size_t i = 0, to = 3; i < sizeof kept / sizeof *kept; i++) {
+        const char *value = getenv(kept[i]);
+        if (value && strlen(value) < 512)
+            n.env[to++] = xfmt("%s=%s", kept[i], value);
+    }
     *ret = n;
     if (!ret->devices[0]) {
         device_needs_done(ret);

@@ -36,7 +36,7 @@ bool device_needs_find(const char *id, struct device_needs *ret, struct err *err
         return err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
     if (ops == &device_cuda)
         return device_cuda_needs(ret, err);
-    *ret = (struct device_needs){{0}};
+    *ret = (struct device_needs){.env = {0}};
     return true;
 }
 
@@ -48,7 +48,7 @@ void device_needs_done(struct device_needs *n)
     }
     for (size_t i = 0; i < sizeof n->env / sizeof *n->env; i++)
         free(n->env[i]);
-    *n = (struct device_needs){{0}};
+    *n = (struct device_needs){.env = {0}};
 }
 
 json_t *device_info_encode(const struct device_info *i)
