@@ -1,0 +1,464 @@
+/*
+ * One walk over the tensor, row by row, fills tiles; each tile is judged when it is full and added to sums of the whole, which are
+ * judged at the end. The first rule broken (in the header's order, classes and kept bits before numbers) is the answer; the worst
+ * element is told with it.
+ *
+ * What rounding alone must cost is taken from the reference rounded to the type, not from a constant: a tile whose values all lie
+ * just above a power of two may have twice the error of another.
+ */
+#include "gpu/judge/compare.h"
+
+#include "gpu/judge/inputs.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TILE_LEAST 32
+#define TILE_MOST 1024
+#define TILE_SIZE (TILE_MOST + 2 * TILE_LEAST)
+
+static const struct { const char *name; enum verdict_code code; } rules[] = {
+#define X(code, name, verdict) [code] = {name, verdict},
+    COMPARE_RULE_TABLE(X)
+#undef X
+};
+
+const char *compare_rule_name(enum compare_rule rule)
+{
+    return rules[rule].name;
+}
+
+/* ---- tolerance ---- */
+
+static const struct { const char *key; size_t at; double least, most; } tolerance_keys[] = {
+    {"max", offsetof(struct compare_tolerance, max), 0, 1},
+    {"rms", offsetof(struct compare_tolerance, rms), 0, 1},
+    {"factor", offsetof(struct compare_tolerance, factor), 1, 16},
+    {"matched", offsetof(struct compare_tolerance, matched), 0.9, 1},
+};
+
+static bool check_row(const struct op *op, const char *tensor, const json_t *row, struct err *err)
+{
+    const char *key;
+    json_t *value;
+    int t = op_tensor_index(op, tensor);
+    if (t < 0 || op->tensors[t].role == OP_INPUT)
+        return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s: no such output", op->name, tensor);
+    json_object_foreach((json_t *)row, key, value) {
+        size_t i = 0, n = sizeof tolerance_keys / sizeof *tolerance_keys;
+        while (i < n && strcmp(tolerance_keys[i].key, key))
+            i++;
+        if (i == n)
+            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor and matched", op->name, tensor, key);
+        double x = json_is_number(value) ? json_number_value(value) : NAN;
+        if (!(x >= tolerance_keys[i].least && x <= tolerance_keys[i].most))
+            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: must be a number from %g to %g", op->name, tensor, key,
+                           tolerance_keys[i].least, tolerance_keys[i].most);
+    }
+    return true;
+}
+
+bool compare_check(const struct op *op, struct err *err)
+{
+    const json_t *doc = json_object_get(op->doc, "tolerance");
+    const char *tensor;
+    json_t *row;
+    if (doc && !json_is_object(doc))
+        return err_set(err, ERR_INVALID, "operator %s: /tolerance: must be an object by output", op->name);
+    json_object_foreach((json_t *)doc, tensor, row)
+        if (!json_is_object(row) || !check_row(op, tensor, row, err))
+            return json_is_object(row) ? false : err_set(err, ERR_INVALID, "operator %s: /tolerance/%s: must be an object", op->name, tensor);
+    return true;
+}
+
+struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t)
+{
+    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1};
+    const json_t *row = json_object_get(json_object_get(op->doc, "tolerance"), t->spec->name);
+    for (size_t i = 0; i < sizeof tolerance_keys / sizeof *tolerance_keys; i++) {
+        double *to = (double *)((char *)&ret + tolerance_keys[i].at);
+        *to = json_num(row, tolerance_keys[i].key, *to);
+    }
+    return ret;
+}
+
+/* ---- the walk ---- */
+
+struct sums {
+    int64_t n;
+    double reference, error, baseline, rounding;   /* sums of squares */
+    double bias, inward;                           /* sums of (got - rounded reference), plain and times the reference's sign */
+};
+struct walk {
+    const struct compare_case *c;
+    struct compare_tolerance tolerance;
+    struct compare_result *ret;
+    double roundoff, floor_rms, floor_worst, floor_bias;
+    struct sums all;
+    double max_error, max_baseline, max_reference;
+    int64_t beyond;                                /* elements over tolerance.max */
+    int64_t worst_at;
+    int count;                                     /* of the tile */
+    int64_t at[TILE_SIZE];
+    double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
+};
+
+static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
+{
+    for (int d = t->rank - 1; d >= 0; d--) {
+        ret[d] = t->dims[d] ? at % t->dims[d] : 0;
+        at = t->dims[d] ? at / t->dims[d] : 0;
+    }
+}
+
+static void point_at(struct walk *w, int64_t at, double got, double wanted)
+{
+    w->ret->has_element = true;
+    element_index(w->c->tensor, at, w->ret->index);
+    w->ret->got = got;
+    w->ret->wanted = wanted;
+}
+
+static void __attribute__((format(printf, 3, 4))) fail(struct walk *w, enum compare_rule rule, const char *fmt, ...)
+{
+    va_list ap;
+    if (w->ret->rule != COMPARE_NONE)
+        return;
+    w->ret->rule = rule;
+    w->ret->code = rules[rule].code;
+    va_start(ap, fmt);
+    vsnprintf(w->ret->text, sizeof w->ret->text, fmt, ap);
+    va_end(ap);
+}
+
+static int class_of(double x)
+{
+    return isnan(x) ? 1 : isinf(x) ? (x > 0 ? 2 : 3) : 0;
+}
+
+/* Counts wrong classes; true if there are none in this tile. */
+static bool tile_classes(struct walk *w)
+{
+    int64_t wrong = 0;
+    for (int i = 0; i < w->count; i++) {
+        if (class_of(w->got[i]) == class_of(w->rounded[i]))
+            continue;
+        if (!wrong++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+            point_at(w, w->at[i], w->got[i], w->reference[i]);
+    }
+    w->ret->wrong_class += wrong;
+    return !wrong;
+}
+
+static double root_mean(double squares, int64_t n)
+{
+    return n ? sqrt(squares / (double)n) : 0;
+}
+
+static struct sums tile_sums(struct walk *w)
+{
+    struct sums s = {.n = w->count};
+    for (int i = 0; i < w->count; i++) {
+        double r = w->reference[i], q = w->rounded[i], y = w->got[i];
+        if (!isfinite(q))
+            continue;                              /* classes agree: nothing to subtract */
+        double e = y - r, b = w->baseline[i] - r;
+        s.reference += r * r;
+        s.error += e * e;
+        s.baseline += isfinite(b) ? b * b : 0;
+        s.rounding += (q - r) * (q - r);
+        s.bias += y - q;
+        s.inward += r < 0 ? q - y : y - q;
+        w->max_error = fmax(w->max_error, fabs(e));
+        w->max_baseline = fmax(w->max_baseline, isfinite(b) ? fabs(b) : 0);
+        w->max_reference = fmax(w->max_reference, fabs(r));
+    }
+    return s;
+}
+
+/* What RMS(error) may be: relative to the baseline's error, or where there is none to the table. */
+static double allowed_rms(const struct walk *w, const struct sums *s)
+{
+    double reference = root_mean(s->reference, s->n);
+    if (!w->c->baseline)
+        return w->tolerance.rms * reference;
+    return w->tolerance.factor * root_mean(fmax(s->baseline, s->rounding), s->n) + w->floor_rms * reference;
+}
+
+static double against(double value, double allowed)
+{
+    return allowed > 0 ? value / allowed : value > 0 ? INFINITY : 0;
+}
+
+static void tile_elements(struct walk *w, double tile_rms)
+{
+    for (int i = 0; i < w->count; i++) {
+        double r = w->reference[i];
+        if (!isfinite(w->rounded[i]))
+            continue;
+        double scale = fmax(tile_rms, fabs(r)), error = against(fabs(w->got[i] - r), scale);
+        if (error > w->tolerance.max)
+            w->beyond++;
+        if (error > w->ret->worst || w->worst_at < 0) {
+            w->ret->worst = error;
+            w->worst_at = w->at[i];
+            if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+                point_at(w, w->at[i], w->got[i], r);
+        }
+        if (w->c->baseline)
+            w->ret->baseline_worst = fmax(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
+    }
+}
+
+static void tile_judge(struct walk *w)
+{
+    if (!w->count)
+        return;
+    w->ret->elements += w->count;
+    if (tile_classes(w)) {
+        struct sums s = tile_sums(w);
+        tile_elements(w, root_mean(s.reference, s.n));
+        double part = against(root_mean(s.error, s.n), allowed_rms(w, &s));
+        if (part > w->ret->worst_tile)
+            w->ret->worst_tile = part;
+        w->all.n += s.n;
+        w->all.reference += s.reference;
+        w->all.error += s.error;
+        w->all.baseline += s.baseline;
+        w->all.rounding += s.rounding;
+        w->all.bias += s.bias;
+        w->all.inward += s.inward;
+    }
+    w->count = 0;
+}
+
+/* Whether the reference left these elements as they were; then the bits must be the same, not just the values. */
+static bool piece_unchanged(struct walk *w, const double *before, int64_t first, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (w->c->reference[first + i] != before[i])
+            return false;
+    return true;
+}
+
+static void piece_keeps_bits(struct walk *w, int64_t first, int64_t count)
+{
+    const struct tensor *t = w->c->tensor;
+    size_t size = (size_t)dtype_bytes(t->dtype);
+    w->ret->unchanged += count;
+    for (int64_t i = 0; i < count; i++) {
+        size_t at = (size_t)tensor_offset(t, first + i) * size;
+        if (!memcmp((const char *)w->c->got + at, (const char *)w->c->before + at, size))
+            continue;
+        double got = dtype_load(t->dtype, (const char *)w->c->got + at, 0);
+        double was = dtype_load(t->dtype, (const char *)w->c->before + at, 0);
+        if (got == 0 && was == 0)
+            continue;                              /* a zero may change its sign */
+        if (w->ret->rule == COMPARE_NONE)
+            point_at(w, first + i, got, was);
+        fail(w, COMPARE_UNCHANGED, "%s changes where the operator leaves it alone", t->spec->name);
+        return;
+    }
+}
+
+static void piece_add(struct walk *w, int64_t first, int64_t count)
+{
+    const struct tensor *t = w->c->tensor;
+    int to = w->count;
+    for (int64_t i = 0; i < count; i++) {
+        w->at[to + i] = first + i;
+        w->reference[to + i] = w->c->reference[first + i];
+    }
+    values_round(t->dtype, w->reference + to, count, w->rounded + to);
+    values_gather(t, w->c->got, first, count, w->got + to);
+    if (w->c->baseline)
+        values_gather(t, w->c->baseline, first, count, w->baseline + to);
+    else
+        memcpy(w->baseline + to, w->rounded + to, (size_t)count * sizeof *w->baseline);
+    w->count += (int)count;
+}
+
+static void walk_pieces(struct walk *w)
+{
+    const struct tensor *t = w->c->tensor;
+    bool inout = t->spec->role == OP_INOUT && w->c->before;
+    int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
+    int64_t pieces = (row + TILE_MOST - 1) / TILE_MOST;
+    double before[TILE_MOST];
+    for (int64_t start = 0; start < t->elements; start += row)
+        for (int64_t p = 0; p < pieces; p++) {
+            int64_t first = start + row * p / pieces, count = start + row * (p + 1) / pieces - first;
+            if (inout) {
+                values_gather(t, w->c->before, first, count, before);
+                if (piece_unchanged(w, before, first, count)) {
+                    piece_keeps_bits(w, first, count);
+                    continue;
+                }
+            }
+            if (w->count >= TILE_LEAST && t->elements - first >= TILE_LEAST)
+                tile_judge(w);
+            piece_add(w, first, count);
+        }
+    tile_judge(w);
+}
+
+/* ---- the rules over the whole ---- */
+
+static void judge_bias(struct walk *w)
+{
+    const struct sums *s = &w->all;
+    double n = (double)s->n;
+    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n);
+    double mean = fmax(fabs(s->bias), fabs(s->inward)) / n;
+    w->ret->bias = against(mean, allowed);
+    if (w->ret->bias > 1)
+        fail(w, COMPARE_BIAS, "%s: the error has a bias of %.3g, at most %.3g is rounding: a truncation, a gain or a dropped term",
+             w->c->tensor->spec->name, mean, allowed);
+}
+
+static void judge_whole(struct walk *w)
+{
+    struct compare_result *r = w->ret;
+    const char *name = w->c->tensor->spec->name;
+    const struct sums *s = &w->all;
+    double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = root_mean(s->reference, s->n);
+    r->rms = against(error, reference);
+    if (w->c->baseline) {
+        r->baseline_rms = against(baseline, reference);
+        r->ratio = baseline > 0 ? error / baseline : error > 0 ? -1 : 0;
+    }
+    if (r->wrong_class) {
+        fail(w, COMPARE_CLASSES, "%s: %lld of %lld elements are NaN or infinite where the reference is not, or the other way round", name,
+             (long long)r->wrong_class, (long long)r->elements);
+        if (r->rule == COMPARE_CLASSES && isfinite(r->got))
+            r->code = VERDICT_WRONG_RESULT;        /* a number where the reference overflows */
+        return;
+    }
+    if (!s->n)
+        return;
+    if (r->worst_tile > 1)
+        fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);
+    double part = against(error, allowed_rms(w, s));
+    if (part > 1)
+        fail(w, COMPARE_RMS, "%s: the RMS error is %.3g times what it may be", name, part);
+    if ((double)w->beyond > (1 - w->tolerance.matched) * (double)s->n)
+        fail(w, COMPARE_WORST, "%s: the worst element is off by %.3g of its scale, at most %.3g is allowed", name, r->worst, w->tolerance.max);
+    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * fmax(w->max_baseline, w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
+        fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
+    if (r->worst > 10 * w->tolerance.max)
+        fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);
+    judge_bias(w);
+}
+
+static void judge_exact(struct walk *w)
+{
+    const struct tensor *t = w->c->tensor;
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < t->elements; i++) {
+        double got = dtype_load(t->dtype, w->c->got, (size_t)tensor_offset(t, i));
+        if (got == w->c->reference[i])
+            continue;
+        if (!wrong++)
+            point_at(w, i, got, w->c->reference[i]);
+    }
+    w->ret->elements = t->elements;
+    if (wrong)
+        fail(w, COMPARE_EXACT, "%s: %lld of %lld integers differ", t->spec->name, (long long)wrong, (long long)t->elements);
+}
+
+/* The image before, with the elements of the image after: where that differs from the image after, it is in a gap. */
+static void judge_gaps(struct walk *w)
+{
+    const struct tensor *t = w->c->tensor;
+    if (!w->c->before || t->span_elements == t->elements)
+        return;
+    size_t size = (size_t)dtype_bytes(t->dtype);
+    cleanup(mem) void *image = xalloc((size_t)t->bytes + 1);
+    memcpy(image, w->c->before, (size_t)t->bytes);
+    for (int64_t i = 0; i < t->elements; i++) {
+        size_t at = (size_t)tensor_offset(t, i) * size;
+        memcpy((char *)image + at, (const char *)w->c->got + at, size);
+    }
+    int64_t offset;
+    if (compare_same(t, image, w->c->got, &offset))
+        return;
+    if (w->ret->rule == COMPARE_NONE)
+        w->ret->has_element = false;
+    fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
+}
+
+void compare_tensor(const struct compare_case *c, struct compare_result *ret)
+{
+    const struct tensor *t = c->tensor;
+    cleanup(mem) void *memory = xalloc(sizeof(struct walk));
+    struct walk *w = memory;
+    *ret = (struct compare_result){.code = VERDICT_OK, .baseline_worst = c->baseline ? 0 : -1, .baseline_rms = -1, .ratio = -1};
+    w->c = c;
+    w->ret = ret;
+    w->worst_at = -1;
+    w->tolerance = compare_tolerance(c->op, t);
+    w->roundoff = dtype_roundoff(t->dtype);
+    /* f32 results may differ by the order of their sums: there the floor is a part of the table, not of one rounding */
+    w->floor_rms = fmax(w->roundoff / 2, w->tolerance.rms / 4);
+    w->floor_worst = fmax(4 * w->roundoff, w->tolerance.max / 4);
+    w->floor_bias = fmax(w->roundoff / 8, w->tolerance.rms / 16);
+    if (dtype_is_float(t->dtype)) {
+        walk_pieces(w);
+        judge_gaps(w);
+        judge_whole(w);
+    } else {
+        judge_exact(w);
+        judge_gaps(w);
+    }
+}
+
+json_t *compare_encode(const struct compare_result *r, const struct tensor *t)
+{
+    json_t *doc = json_object();
+    json_put_str(doc, "tensor", t->spec->name);
+    json_put_int(doc, "elements", r->elements);
+    if (t->spec->role == OP_INOUT)
+        json_put_int(doc, "unchanged_elements", r->unchanged);
+    if (dtype_is_float(t->dtype)) {
+        json_put_num(doc, "worst_error", r->worst);
+        json_put_num(doc, "rms_error", r->rms);
+        if (r->baseline_rms >= 0) {
+            json_put_num(doc, "baseline_worst_error", r->baseline_worst);
+            json_put_num(doc, "baseline_rms_error", r->baseline_rms);
+        }
+        if (r->ratio >= 0)
+            json_put_num(doc, "ratio_to_baseline", r->ratio);
+        json_put_num(doc, "worst_tile", r->worst_tile);
+        json_put_num(doc, "bias", r->bias);
+    }
+    if (r->wrong_class)
+        json_put_int(doc, "wrong_class_elements", r->wrong_class);
+    if (r->rule != COMPARE_NONE) {
+        json_put_str(doc, "rule", compare_rule_name(r->rule));
+        json_put_str(doc, "text", r->text);
+    }
+    if (r->has_element) {
+        json_t *index = json_array();
+        for (int d = 0; d < t->rank; d++)
+            json_array_append_new(index, json_integer(r->index[d]));
+        json_put(doc, "index", index);
+        /* JSON has no NaN or infinity */
+        if (isfinite(r->got))
+            json_put_num(doc, "got", r->got);
+        else
+            json_put_str(doc, "got", isnan(r->got) ? "nan" : r->got > 0 ? "inf" : "-inf");
+        json_put_num(doc, "wanted", r->wanted);
+    }
+    return doc;
+}
+
+bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset)
+{
+    if (!memcmp(a, b, (size_t)t->bytes))
+        return true;
+    int64_t at = 0;
+    while (((const char *)a)[at] == ((const char *)b)[at])
+        at++;
+    *ret_offset = at;
+    return false;
+}

@@ -1,0 +1,79 @@
+/*
+ * Whether a tensor that a kernel gave agrees with the reference: the tolerance rules, in the order in which they are looked at.
+ *
+ *   classes    NaN, +Inf, -Inf or finite as the reference rounded to the type; counted before anything is subtracted
+ *   unchanged  inout: a row that the reference leaves exactly as it was must keep its bits
+ *   gaps       space between the rows of a strided tensor must keep its bits
+ *   exact      integers: no difference at all
+ *   tile, rms  error relative to what a trusted kernel (the baseline) itself makes, on each tile and on the whole
+ *   worst, cap the worst element, against max(RMS of its tile, its own size)
+ *   bias       the mean of the error, plain and towards zero, against the error's own size
+ *
+ * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. Rows that must
+ * keep their bits are in no tile. Pure; any thread.
+ *
+ * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..}}, each for all dtypes of that tensor.
+ */
+#pragma once
+#include "core/shape.h"
+#include "core/verdict.h"
+
+struct compare_tolerance {
+    double max;          /* |error| / max(RMS of the tile, |reference|) of any element */
+    double rms;          /* RMS(error) / RMS(reference) where there is no baseline result */
+    double factor;       /* RMS(error) against the baseline's own */
+    double matched;      /* part of the elements that must be within `max`; all within 10 times it */
+};
+/* ERR_INVALID names the field of "tolerance" that is wrong. */
+bool compare_check(const struct op *op, struct err *err) MUST_CHECK;
+struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t);
+
+struct compare_case {
+    const struct op *op;
+    const struct tensor *tensor;     /* an inout or an output */
+    const double *reference;         /* `elements` doubles, row-major, not rounded */
+    const void *got;                 /* `bytes` long, with the tensor's strides; so are the two below */
+    const void *baseline;            /* what the baseline gave for the same inputs; NULL: none */
+    const void *before;              /* inout: the content before the launch; an output's poison, for its gaps; NULL: not looked at */
+};
+
+#define COMPARE_RULE_TABLE(X)                                                                                    \
+    X(COMPARE_NONE, "", VERDICT_OK)                                                                              \
+    X(COMPARE_CLASSES, "classes", VERDICT_NON_FINITE)                                                            \
+    X(COMPARE_UNCHANGED, "unchanged", VERDICT_INPUT_MODIFIED)                                                    \
+    X(COMPARE_GAPS, "gaps", VERDICT_INPUT_MODIFIED)                                                              \
+    X(COMPARE_EXACT, "exact", VERDICT_WRONG_RESULT)                                                              \
+    X(COMPARE_TILE, "tile", VERDICT_WRONG_RESULT)                                                                \
+    X(COMPARE_RMS, "rms", VERDICT_WRONG_RESULT)                                                                  \
+    X(COMPARE_WORST, "worst", VERDICT_WRONG_RESULT)                                                              \
+    X(COMPARE_CAP, "cap", VERDICT_WRONG_RESULT)                                                                  \
+    X(COMPARE_BIAS, "bias", VERDICT_WRONG_RESULT)
+
+enum compare_rule {
+#define X(code, name, verdict) code,
+    COMPARE_RULE_TABLE(X)
+#undef X
+};
+const char *compare_rule_name(enum compare_rule rule);
+
+struct compare_result {
+    enum verdict_code code;          /* VERDICT_OK, WRONG_RESULT, NON_FINITE, INPUT_MODIFIED */
+    enum compare_rule rule;          /* the first that failed */
+    char text[320];                  /* one sentence; "" when all is well */
+    bool has_element;                /* the element below: the failing rule's, else the worst */
+    int64_t index[OP_MAX_DIMS];
+    double got, wanted;
+    int64_t elements, unchanged, wrong_class;    /* compared; kept their bits; of the wrong class */
+    double worst;                    /* largest |error| / max(RMS of the tile, |reference|) */
+    double rms;                      /* RMS(error) / RMS(reference) */
+    double baseline_worst, baseline_rms;         /* the same of the baseline; -1: none given */
+    double ratio;                    /* RMS(error) / RMS(error of the baseline); -1: none given, or it makes none */
+    double worst_tile;               /* largest RMS(error) of a tile against what the tile may have; over 1 fails */
+    double bias;                     /* larger of the two means against what they may be; over 1 fails */
+};
+void compare_tensor(const struct compare_case *c, struct compare_result *ret);
+/* Figures and, where there is one, the failing element; new reference. */
+json_t *compare_encode(const struct compare_result *r, const struct tensor *t);
+
+/* Whether two images of a tensor have the same bits; if not, *ret_offset is the first byte that differs. */
+bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset);

@@ -1,0 +1,50 @@
+/*
+ * Inputs of a judgement, made from a seed by the operator's regimes (op.json "regimes").
+ *
+ * A regime is a named set of distributions, one for each input and inout tensor; it may take those it does not name from an
+ * earlier regime ("base"). The first regime is the typical one, which timing uses. Whoever has the seed gets the same bits on any
+ * machine: integer arithmetic, additions and multiplications only, nothing of libm. Space between rows is filled with NaN or
+ * large integers, so that a kernel that reads it shows.
+ *
+ *   {"dist":"normal","mean":0,"std":1}                sum of eight uniforms; within 4.9 deviations
+ *   {"dist":"uniform","low":0,"high":1}
+ *   {"dist":"constant","value":0}
+ *   {"dist":"integers","low":-3,"high":3}             whole numbers, ends included
+ *   {"dist":"outliers","mean"?,"std","scale","every"} normal; about one in `every` is `scale` times larger
+ *   {"dist":"rows","low","high"}                      normal; each row (last dimension) times a factor of its own in [low, high]
+ *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;
+ *       a part `padding` of the elements, rounded up, and those for which no value is left take one of padding_values
+ *
+ * Pure functions of their arguments; any thread.
+ */
+#pragma once
+#include "core/shape.h"
+
+#define INPUTS_MAX_REGIMES 24
+
+/* Whether the regimes are well formed: distributions known, every parameter sensible, every tensor covered. ERR_INVALID. */
+bool inputs_check(const struct op *op, struct err *err) MUST_CHECK;
+
+int inputs_regime_count(const struct op *op);
+const char *inputs_regime_name(const struct op *op, int regime);      /* borrowed */
+bool inputs_regime_hidden(const struct op *op, int regime);
+int inputs_regime_index(const struct op *op, const char *name);       /* -1: none */
+
+/*
+ * Makes all inputs and inouts: ret_tensors[i] is tensors[i].bytes long, the caller frees; NULL for outputs.
+ * The operator passed inputs_check. ERR_UNPROCESSABLE when an expression of a distribution has no value for this shape.
+ */
+bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err) MUST_CHECK;
+/* Frees and clears the arrays of all tensors of the operator. */
+void inputs_free(const struct op *op, void **arrays);
+
+/* By tensor: whether its elements may be rotated without leaving the regime (independent floats, dense). */
+void inputs_rotatable(const struct op *op, const struct tensor *tensors, int regime, bool *ret_rotate);
+
+/* Elements `first` to first + count - 1 of an array, as doubles and back (nearest, ties to even). */
+void values_load(enum dtype t, const void *data, int64_t first, int64_t count, double *ret);
+void values_store(enum dtype t, void *data, int64_t first, int64_t count, const double *from);
+/* The values as they would be after a store and a load: rounded to the type. */
+void values_round(enum dtype t, const double *from, int64_t count, double *ret);
+/* A tensor's elements in row-major order, whatever its strides. */
+void values_gather(const struct tensor *t, const void *data, int64_t first, int64_t count, double *ret);

@@ -1,0 +1,16 @@
+/*
+ * Runs an operator's reference.so (gpu/ops/reference.h) in this process: for the sandboxed reference child and for tests.
+ * The code in it is as trusted as the operator's folder.
+ */
+#pragma once
+#include "core/shape.h"
+
+#define REFERENCE_MAX_BYTES ((int64_t)24 << 30)
+
+/*
+ * inputs: by tensor, strided bytes as inputs_make gave them (NULL for outputs). ret_arrays: by tensor, `elements` doubles in
+ * row-major order for inouts (after the call) and outputs, NULL for inputs; the caller frees.
+ * ERR_UNAVAILABLE: no reference.so, or it lacks its symbol. ERR_TOO_LARGE: past REFERENCE_MAX_BYTES. ERR_INTERNAL: it left an
+ * output unwritten or made it NaN or infinite.
+ */
+bool reference_run(const struct shape *s, const struct tensor *tensors, const void *const *inputs, double **ret_arrays, struct err *err) MUST_CHECK;
