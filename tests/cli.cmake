@@ -1,3 +1,12 @@
 # minisign, tar, the command line, static files.
 proteus_test(test_minisign SOURCES test_minisign.c LIBS proteus_core)
 proteus_test(test_tar SOURCES test_tar.c LIBS proteus_core)
+proteus_test(test_cli SOURCES test_cli.c LIBS proteus_cli)
+add_executable(fake_server fake_server.c)
+target_link_libraries(fake_server PRIVATE proteus_core)
+add_test(NAME cli_http COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_http.sh $<TARGET_FILE:proteus> $<TARGET_FILE:fake_server>)
+set_tests_properties(cli_http PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
+add_test(NAME static_modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/static_modules.sh ${PROJECT_SOURCE_DIR})
+set_tests_properties(static_modules PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 60)
+add_test(NAME browser COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+set_tests_properties(browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)

@@ -1,7 +1,10 @@
 /* Answers of the service: errors in words and exit statuses, fields that several commands read. */
 #include "api/cli/cli.h"
 
+#include <stdarg.h>
 #include <string.h>
+
+const struct option_spec no_options[] = {{0}};
 
 static void complain(const struct cli *cli, const char *text)
 {
@@ -55,6 +58,17 @@ int cli_problem(const struct cli *cli, const struct reply *r)
             fprintf(stderr, "  give one with --token-file FILE or PROTEUS_TOKEN\n");
     }
     return r->status >= 500 ? CLI_SERVER : r->status >= 400 ? CLI_REFUSED : CLI_UNREACHED;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+    fprintf(stderr, "proteus%s%s: ", cli->command ? " " : "", cli->command ? cli->command : "");
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\n`proteus%s%s --help` shows what there is.\n", cli->command ? " " : "", cli->command ? cli->command : "");
+    return CLI_USAGE;
 }
 
 int cli_send(const struct cli *cli, const char *method, const char *path, const json_t *body, const char *header, struct reply *ret)

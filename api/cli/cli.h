@@ -50,10 +50,11 @@ int cmd_verify(struct cli *cli);
 int cmd_ops(struct cli *cli);
 int cmd_devices(struct cli *cli);
 int cmd_hash(struct cli *cli);
+int cmd_key(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_version(struct cli *cli);
 extern const struct option_spec submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
-    verify_options[], shape_options[], token_options[], no_options[];
+    verify_options[], key_options[], shape_options[], token_options[], no_options[];
 
 /* Prints "proteus COMMAND: text" on stderr; the exit status that fits the error. */
 int cli_fail(const struct cli *cli, const struct err *err);

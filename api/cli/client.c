@@ -66,7 +66,7 @@ static bool err_from_curl(CURLcode code, const struct client *c, const struct tr
     case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_CONNECT: case CURLE_SSL_CONNECT_ERROR: case CURLE_PEER_FAILED_VERIFICATION:
         return err_set(err, ERR_UNAVAILABLE, "cannot reach %s: %s (is proteusd running? --server or PROTEUS_SERVER names another)",
                        c->server, why);
-    case CURLE_URL_MALFORMAT: case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
         return err_set(err, ERR_INVALID, "\"%s\" is not the address of a server: wanted http://HOST:PORT", c->server);
     default:
         return err_set(err, ERR_UPSTREAM, "the connection to %s failed: %s", c->server, why);
@@ -135,7 +135,8 @@ static bool finish(CURL *curl, struct reply *r, struct err *err)
     note_type(curl, r);
     if (!is_json(r->type) || !r->body.size)
         return true;
-    return json_parse(r->body.data, r->body.size, &r->doc, err) || err_wrap(err, "the server's answer");
+    struct err why = {0};
+    return json_parse(r->body.data, r->body.size, &r->doc, &why) || err_set(err, ERR_UPSTREAM, "the server's answer: %s", why.text);
 }
 
 static bool perform(const struct client *c, CURL *curl, struct transfer *t, const char *text, struct err *err)

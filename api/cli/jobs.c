@@ -116,7 +116,7 @@ static void print_shapes(const json_t *job)
     json_array_foreach(shapes, i, shape) {
         const json_t *best = json_object_get(shape, "best");
         cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
-        axes_text(&axes, json_object_get(shape, "axes"));
+        axes_text(&axes, json_object_get(json_object_get(shape, "shape"), "axes"));
         speedup_text(&speedup, doc_speedup(best));
         double ns = json_num(best, "time_ns", 0);
         if (ns > 0)
@@ -152,8 +152,7 @@ static void print_job(const json_t *job)
     buf_str(&line, "  ");
     term_clean(&line, json_str(job, "target", ""), 16);
     puts(buf_cstr(&line));
-    const json_t *error = json_object_get(job, "error");
-    const char *why = json_is_string(error) ? json_string_value(error) : json_str(error, "detail", json_str(error, "text", NULL));
+    const char *why = json_str(json_object_get(job, "error"), "text", NULL);
     if (why) {
         cleanup(buf) struct buf b = {0};
         term_clean(&b, why, 1000);
@@ -344,7 +343,8 @@ int cmd_candidate(struct cli *cli)
     print_field("job", json_str(r.doc, "job", NULL));
     print_field("shape", json_str(r.doc, "shape_hash", NULL));
     print_field("state", json_str(r.doc, "state", NULL));
-    print_field("notes", json_str(candidate, "notes", json_str(r.doc, "notes", NULL)));
+    print_field("language", json_str(candidate, "language", NULL));
+    print_field("notes", json_str(candidate, "notes", NULL));
     print_field("verdict", doc_verdict(r.doc));
     print_field("phase", json_str(verdict, "phase", NULL));
     print_field("what", json_str(verdict, "text", NULL));

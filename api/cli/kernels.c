@@ -29,6 +29,7 @@ const struct option_spec fetch_options[] = {
     {"key", "FILE", "the public key that you trust; otherwise the service's own, which proves little"},
     {"wait", "SECONDS", "wait so long for a kernel"},
     {0}};
+const struct option_spec key_options[] = {{"output", "FILE", "write it there"}, {0}};
 const struct option_spec verify_options[] = {
     {"key", "FILE", "the minisign public key that you trust (never one that came with the bundle)"},
     {"shape-hash", "HASH", "the shape that it must be for"},
@@ -60,8 +61,48 @@ static void print_kernels(const json_t *list)
     table_print(&t);
 }
 
+static void print_pair(const char *name, const char *text)
+{
+    if (!text || !*text)
+        return;
+    printf("  %s%-11s%s ", style_on(STYLE_DIM), name, style_off());
+    term_put(text);
+    puts("");
+}
+
+static int kernel_show(struct cli *cli)
+{
+    cleanup(str) char *hash = client_escape(cli->args.words[0]), *path = xfmt("/v1/kernels/%s", hash);
+    cleanup(reply) struct reply r = {0};
+    int status = cli_get(cli, path, &r);
+    if (status)
+        return r.status == 404 || r.status == 410 ? CLI_NO : status;
+    if (cli->json) {
+        term_json(r.doc);
+        return CLI_OK;
+    }
+    const json_t *shape = json_object_get(r.doc, "shape"), *digests = json_object_get(r.doc, "digests"), *digest;
+    cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
+    const char *name;
+    axes_text(&axes, json_object_get(shape, "axes"));
+    speedup_text(&speedup, doc_speedup(r.doc));
+    if (json_num(r.doc, "time_ns", 0) > 0)
+        duration_text(&time, json_num(r.doc, "time_ns", 0));
+    print_pair("operator", json_str(shape, "op", NULL));
+    print_pair("axes", buf_cstr(&axes));
+    print_pair("target", json_str(shape, "target", NULL));
+    print_pair("evidence", evidence_word(r.doc));
+    print_pair("speed-up", buf_cstr(&speedup));
+    print_pair("time", buf_cstr(&time));
+    json_object_foreach((json_t *)digests, name, digest)
+        print_pair(name, json_string_value(digest));
+    return CLI_OK;
+}
+
 int cmd_kernels(struct cli *cli)
 {
+    if (cli->args.count)
+        return kernel_show(cli);
     static const char *const filters[] = {"op", "target", "evidence", "cursor"};
     int64_t limit = 20;
     struct err err = {0};
@@ -275,6 +316,22 @@ static int get_file(const struct cli *cli, const char *path, struct reply *ret)
     if (!client_call(&cli->client, "GET", path, NULL, NULL, CLIENT_MAX_FILE_BYTES, ret, &err))
         return cli_fail(cli, &err);
     return ret->status == 200 ? CLI_OK : cli_problem(cli, ret);
+}
+
+int cmd_key(struct cli *cli)
+{
+    cleanup(reply) struct reply r = {0};
+    struct err err = {0};
+    const char *output = args_or(&cli->args, "output", NULL, NULL);
+    int status = get_file(cli, "/v1/signing-key", &r);
+    if (status)
+        return status;
+    if (output && !file_write(output, buf_cstr(&r.body), r.body.size, 0644, &err))
+        return cli_fail(cli, &err);
+    cleanup(buf) struct buf clean = {0};
+    term_clean_block(&clean, buf_cstr(&r.body), 1000, "");
+    fputs(buf_cstr(&clean), stdout);
+    return CLI_OK;
 }
 
 /* Waits for the kernel; CLI_NO when there is none. */

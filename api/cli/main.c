@@ -8,10 +8,8 @@
 #include <curl/curl.h>
 #include <locale.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 
-const struct option_spec no_options[] = {{0}};
 static const struct option_spec global_options[] = {
     {"server", "URL", "the service (PROTEUS_SERVER; http://127.0.0.1:7070)"},
     {"token", "TOKEN", "a token (PROTEUS_TOKEN); others on this machine may see it in the list of processes: prefer a file"},
@@ -29,12 +27,13 @@ const struct command commands[] = {
     {"cancel", "JOB", "cancel a job", 1, 1, no_options, cmd_cancel},
     {"add", "JOB FILE.json|FILE.cu", "send a candidate of your own to a job of generator external", 2, 2, add_options, cmd_add},
     {"candidate", "CANDIDATE", "show a candidate and its verdict", 1, 1, no_options, cmd_candidate},
-    {"kernels", "", "list the kernels that there are", 0, 0, kernels_options, cmd_kernels},
+    {"kernels", "[SHAPE_HASH]", "list the kernels that there are, or show one's manifest", 0, 1, kernels_options, cmd_kernels},
     {"fetch", "SHAPE_HASH | --op NAME --axes ...", "fetch a kernel's bundle and verify it", 0, 1, fetch_options, cmd_fetch},
     {"verify", "BUNDLE.tar|DIR --key FILE", "check a bundle offline against a key that you hold", 1, 1, verify_options, cmd_verify},
     {"ops", "[NAME]", "list the operators, or print one's op.json", 0, 1, no_options, cmd_ops},
     {"devices", "", "list the devices that judge kernels", 0, 0, no_options, cmd_devices},
     {"hash", "--op NAME --axes ...", "the shape hash, and the text that it is of", 0, 0, shape_options, cmd_hash},
+    {"key", "", "the service's public key, to be pinned: `key --output FILE`", 0, 0, key_options, cmd_key},
     {"token", "list | create | revoke ID", "manage tokens (admin scope)", 1, 2, token_options, cmd_token},
     {"version", "", "print the version", 0, 0, no_options, cmd_version},
     {0}};
@@ -72,17 +71,6 @@ static void help_command(const struct command *c)
     print_options(c->options);
     printf("\nfor all commands:\n");
     print_options(global_options);
-}
-
-int cli_usage(const struct cli *cli, const char *fmt, ...)
-{
-    va_list ap;
-    fprintf(stderr, "proteus%s%s: ", cli->command ? " " : "", cli->command ? cli->command : "");
-    va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
-    va_end(ap);
-    fprintf(stderr, "\n`proteus%s%s --help` shows what there is.\n", cli->command ? " " : "", cli->command ? cli->command : "");
-    return CLI_USAGE;
 }
 
 int cmd_version(struct cli *cli)
@@ -128,6 +116,8 @@ static int run(struct cli *cli, const struct command *c)
     if (!args_int(&cli->args, "timeout", 1, &timeout_s, &err))
         return cli_usage(cli, "%s", err.text);
     cli->client.timeout_s = timeout_s > 86400 ? 86400 : (int)timeout_s;
+    if (strncmp(cli->client.server, "http://", 7) != 0 && strncmp(cli->client.server, "https://", 8) != 0)
+        return cli_usage(cli, "\"%s\" is not the address of a server: wanted http://HOST:PORT", cli->client.server);
     if (!token_take(cli, &token, &err))
         return cli_fail(cli, &err);
     if (cli->args.count < c->words_min || cli->args.count > c->words_max)

@@ -3,18 +3,17 @@
 #include "core/hash.h"
 #include "core/minisign.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* X(file of the bundle, its name among the certificate's digests, must it be there) */
-static const struct { const char *file, *digest; bool needed; } parts[] = {
-    {"kernel.cubin", "cubin", true},
-    {"kernel.ptx", "ptx", true},
-    {"source", "source", true},
-    {"plan.json", "plan", false},
+/* Files that the certificate has a digest of, by their names. */
+static const struct { const char *file, *digest; } parts[] = {
+    {"kernel.cubin", "cubin"},
+    {"kernel.ptx", "ptx"},
+    {"source", "source"},
 };
 static const char *const signed_files[] = {"certificate.json", "certificate.json.minisig"};
-/* Unsigned and of no weight: what it says is in the certificate too. */
-static const char *const ignored_files[] = {"manifest.json", "bundle.tar"};
+static const char *const other_files[] = {"manifest.json"};
 
 struct check {
     const struct bundle *bundle;
@@ -23,8 +22,7 @@ struct check {
     bool all_ok;
 };
 
-static bool say(struct check *c, bool ok, const char *name, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-static bool say(struct check *c, bool ok, const char *name, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static bool say(struct check *c, bool ok, const char *name, const char *fmt, ...)
 {
     cleanup(buf) struct buf text = {0};
     va_list ap;
@@ -52,8 +50,8 @@ static bool known(const char *name)
     for (size_t i = 0; i < sizeof signed_files / sizeof *signed_files; i++)
         if (!strcmp(name, signed_files[i]))
             return true;
-    for (size_t i = 0; i < sizeof ignored_files / sizeof *ignored_files; i++)
-        if (!strcmp(name, ignored_files[i]))
+    for (size_t i = 0; i < sizeof other_files / sizeof *other_files; i++)
+        if (!strcmp(name, other_files[i]))
             return true;
     return false;
 }
@@ -84,10 +82,10 @@ static void check_digests(struct check *c, const json_t *certificate)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct bundle_file *f = find(c->bundle, parts[i].file);
         const char *wanted = json_str(digests, parts[i].digest, NULL);
-        if (!f && parts[i].needed)
+        if (!f) {
             say(c, false, parts[i].file, "is missing");
-        if (!f)
             continue;
+        }
         struct hash_hex got = hash_of(f->data, f->size);
         if (!wanted)
             say(c, false, parts[i].file, "the certificate has no digest for it");
@@ -96,66 +94,122 @@ static void check_digests(struct check *c, const json_t *certificate)
     }
 }
 
-/* The value that the canonical text gives to "KIND.NAME", as text; false if it has none. */
-static bool canonical_value(const char *canonical, const char *kind, const char *name, struct buf *ret)
+/* ---- shape ---- */
+#define AXES_MAX 24
+#define UNKEYED_MAX 4
+
+struct axis { const char *name; long long value; };
+
+static int by_name(const void *a, const void *b)
 {
-    cleanup(str) char *start = xfmt("\n%s%s=", kind, name);
-    const char *line = strstr(canonical, start);
-    if (!line)
-        return false;
-    line += strlen(start);
-    buf_add(ret, line, strcspn(line, "\n"));
+    return strcmp(((const struct axis *)a)->name, ((const struct axis *)b)->name);
+}
+
+/* A name or value of a line: what could end the line or look like another one is not of the form. */
+static bool plain(const char *text)
+{
+    return *text && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(text);
+}
+
+/* The members of a JSON object, sorted; -1 if it is not of the documented form. */
+static int read_axes(const json_t *object, struct axis ret[AXES_MAX])
+{
+    const char *name;
+    json_t *value;
+    int count = 0;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        if (count == AXES_MAX || !plain(name) || !json_is_integer(value))
+            return -1;
+        ret[count++] = (struct axis){name, json_integer_value(value)};
+    }
+    qsort(ret, (size_t)count, sizeof *ret, by_name);
+    return count;
+}
+
+static bool read_dtypes(const json_t *object, struct buf *to)
+{
+    struct axis letters[AXES_MAX];
+    const char *name;
+    json_t *value;
+    int count = 0;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+        if (count == AXES_MAX || !plain(name) || !json_is_string(value) || !plain(json_string_value(value)))
+            return false;
+        letters[count++] = (struct axis){name, 0};
+    }
+    qsort(letters, (size_t)count, sizeof *letters, by_name);
+    for (int i = 0; i < count; i++)
+        buf_fmt(to, "dtype.%s=%s\n", letters[i].name, json_str(object, letters[i].name, ""));
     return true;
 }
 
-/* Every line of the canonical text says what the shape beside it says. Axes that are not keyed are not in the text. */
-static bool canonical_fits(const char *canonical, const json_t *shape)
+/*
+ * Whether the hash is that of the shape. Which axes are keyed is written in the operator's op.json, which is not here; but only the
+ * right choice gives the hash, so all choices with few axes left out are tried. *ret_unkeyed names those left out.
+ */
+static bool shape_has_hash(const json_t *certificate, const char *hash, struct buf *ret_unkeyed)
 {
-    const char *name, *op = json_str(shape, "op", "");
-    json_t *value;
-    int lines = 0, used = 3;   /* version, op, target */
-    for (const char *p = canonical; *p; p++)
-        lines += *p == '\n';
-    cleanup(buf) struct buf op_line = {0}, target = {0};
-    if (strncmp(canonical, "proteus-shape-v1\n", 17) != 0 || !canonical_value(canonical, "op", "", &op_line) ||
-        strncmp(buf_cstr(&op_line), op, strlen(op)) != 0 || buf_cstr(&op_line)[strlen(op)] != '@' ||
-        !canonical_value(canonical, "target", "", &target) || strcmp(buf_cstr(&target), json_str(shape, "target", "")) != 0)
+    const json_t *shape = json_object_get(certificate, "shape");
+    const char *op = json_str(shape, "op", ""), *target = json_str(shape, "target", "");
+    struct axis axes[AXES_MAX];
+    int count = read_axes(json_object_get(shape, "axes"), axes);
+    cleanup(buf) struct buf head = {0}, tail = {0}, text = {0};
+    buf_fmt(&head, "proteus-shape-v1\nop=%s@%lld\n", op, (long long)json_int(certificate, "op_version", 0));
+    if (count < 0 || !plain(op) || !plain(target) || !read_dtypes(json_object_get(shape, "dtypes"), &tail))
         return false;
-    json_object_foreach(json_object_get(shape, "axes"), name, value) {
-        cleanup(buf) struct buf got = {0};
-        cleanup(str) char *want = xfmt("%lld", (long long)json_integer_value(value));
-        if (!canonical_value(canonical, "axis.", name, &got))
+    buf_fmt(&tail, "target=%s\n", target);
+    for (uint32_t left_out = 0; left_out < (uint32_t)1 << count; left_out++) {
+        if (__builtin_popcount(left_out) > UNKEYED_MAX)
             continue;
-        used++;
-        if (strcmp(buf_cstr(&got), want) != 0)
-            return false;
+        buf_clear(&text);
+        buf_str(&text, buf_cstr(&head));
+        for (int i = 0; i < count; i++)
+            if (!(left_out >> i & 1))
+                buf_fmt(&text, "axis.%s=%lld\n", axes[i].name, axes[i].value);
+        buf_str(&text, buf_cstr(&tail));
+        if (strcmp(hash_of(text.data, text.size).text, hash) != 0)
+            continue;
+        for (int i = 0; i < count; i++)
+            if (left_out >> i & 1)
+                buf_fmt(ret_unkeyed, "%s%s", ret_unkeyed->size ? ", " : "", axes[i].name);
+        return true;
     }
-    json_object_foreach(json_object_get(shape, "dtypes"), name, value) {
-        cleanup(buf) struct buf got = {0};
-        used++;
-        if (!json_is_string(value) || !canonical_value(canonical, "dtype.", name, &got) ||
-            strcmp(buf_cstr(&got), json_string_value(value)) != 0)
-            return false;
-    }
-    return used == lines;
+    return false;
 }
 
 static void check_shape(struct check *c, const json_t *certificate, const char *wanted_hash)
 {
-    const char *hash = json_str(certificate, "shape_hash", ""), *canonical = json_str(certificate, "canonical", NULL);
-    const json_t *shape = json_object_get(certificate, "shape");
-    if (!canonical)
-        say(c, false, "shape", "the certificate does not hold the text that its shape hash is of");
-    else if (strcmp(hash_of(canonical, strlen(canonical)).text, hash) != 0)
+    const char *hash = json_str(certificate, "shape_hash", "");
+    cleanup(buf) struct buf unkeyed = {0};
+    if (!shape_has_hash(certificate, hash, &unkeyed))
         say(c, false, "shape", "the shape hash is not the hash of the certificate's shape");
-    else if (!canonical_fits(canonical, shape))
-        say(c, false, "shape", "the certificate's shape and the text that is hashed differ");
     else
-        say(c, true, "shape", "%s", hash);
+        say(c, true, "shape", "%s%s%s%s", hash, unkeyed.size ? " (any " : "", buf_cstr(&unkeyed), unkeyed.size ? ")" : "");
     if (wanted_hash && strcmp(wanted_hash, hash) != 0)
         say(c, false, "asked for", "this kernel is for shape %s", hash);
     else if (wanted_hash)
         say(c, true, "asked for", "it is the shape that was asked for");
+}
+
+/* The manifest is not signed: what a loader would take from it must be what the certificate says. */
+static void check_manifest(struct check *c, const json_t *certificate)
+{
+    static const char *const keys[] = {"shape_hash", "shape", "evidence", "plan"};
+    const struct bundle_file *f = find(c->bundle, "manifest.json");
+    cleanup(json) json_t *manifest = NULL;
+    struct err err = {0};
+    if (!f)
+        return;
+    if (!json_parse(f->data, f->size, &manifest, &err)) {
+        say(c, false, "manifest.json", "%s", err.text);
+        return;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!json_equal(json_object_get(manifest, keys[i]), json_object_get(certificate, keys[i]))) {
+            say(c, false, "manifest.json", "its \"%s\" is not the certificate's", keys[i]);
+            return;
+        }
+    say(c, true, "manifest.json", "says the same as the certificate (it is not signed itself)");
 }
 
 bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, const char *wanted_hash, verify_report *report, void *ctx,
@@ -172,6 +226,7 @@ bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, con
         return say(&c, false, "certificate", "%s", err.text);
     check_digests(&c, certificate);
     check_shape(&c, certificate, wanted_hash);
+    check_manifest(&c, certificate);
     if (c.all_ok && ret_certificate)
         *ret_certificate = json_incref(certificate);
     return c.all_ok;

@@ -21,7 +21,7 @@ struct watch {
     struct sse sse;
     int64_t started_ns, budget;
     int proposed, judged, shape_count, seen_count;
-    struct { char id[48]; char *notes; int number; struct speedup speedup; double time_ns; } *seen;
+    struct { char id[48]; char *notes; int number; bool is_baseline, judged, measured; struct speedup speedup; double time_ns; } *seen;
     int best_count;
     struct { char shape[80]; struct speedup speedup; double time_ns; bool measured; } best[BEST_MAX];
     char phase[48];
@@ -54,7 +54,6 @@ static int seen_add(struct watch *w, const char *id)
     w->seen = xrealloc(w->seen, (size_t)(w->seen_count + 1) * sizeof *w->seen);
     memset(&w->seen[w->seen_count], 0, sizeof *w->seen);
     snprintf(w->seen[w->seen_count].id, sizeof w->seen->id, "%s", id);
-    w->seen[w->seen_count].number = ++w->proposed;
     return w->seen_count++;
 }
 
@@ -75,7 +74,7 @@ static void draw(struct watch *w)
     if (best)
         buf_fmt(&line, "  best %.2fx", best->median);
     if (*w->phase)
-        buf_fmt(&line, "  #%d ", w->phase_of), term_clean(&line, w->phase, 24);
+        buf_fmt(&line, w->phase_of ? "  #%d " : "  baseline ", w->phase_of), term_clean(&line, w->phase, 24);
     buf_fmt(&line, "  %lld s", (long long)elapsed_s);
     bottom_draw(buf_cstr(&line));
 }
@@ -90,8 +89,12 @@ static void say(struct watch *w, const struct buf *line)
 static void on_proposed(struct watch *w, const json_t *e)
 {
     int i = seen_add(w, json_str(e, "candidate", "?"));
-    if (i >= 0 && !w->seen[i].notes)
-        w->seen[i].notes = xstrdup(json_str(e, "notes", json_str(e, "reason", "")));
+    if (i < 0 || w->seen[i].notes)
+        return;
+    w->seen[i].notes = xstrdup(json_str(e, "notes", ""));
+    w->seen[i].is_baseline = json_bool(e, "is_baseline", false);
+    if (!w->seen[i].is_baseline)
+        w->seen[i].number = ++w->proposed;
 }
 
 static void on_phase(struct watch *w, const json_t *e)
@@ -109,6 +112,7 @@ static void on_timed(struct watch *w, const json_t *e)
         return;
     w->seen[i].speedup = doc_speedup(e);
     w->seen[i].time_ns = json_num(e, "time_ns", 0);
+    w->seen[i].measured = !strcmp(json_str(e, "evidence", ""), "measured");
 }
 
 static void figures_text(struct buf *to, struct speedup s, double time_ns, bool measured)
@@ -125,22 +129,23 @@ static void figures_text(struct buf *to, struct speedup s, double time_ns, bool 
 
 static void on_verdict(struct watch *w, const json_t *e)
 {
-    const char *code = doc_verdict(e);
+    const char *code = doc_verdict(e), *text = json_str(json_object_get(e, "verdict"), "text", "");
     int i = seen_add(w, json_str(e, "candidate", "?"));
-    bool ok = code && !strcmp(code, "ok");
+    bool ok = code && !strcmp(code, "ok"), is_baseline = json_bool(e, "is_baseline", false);
     cleanup(buf) struct buf line = {0}, word = {0};
-    w->judged++;
     *w->phase = 0;
     term_clean(&word, code ? code : "?", 24);
-    buf_fmt(&line, "%4d  %s%-18s%s", i >= 0 ? w->seen[i].number : w->judged, style_on(ok ? STYLE_GOOD : STYLE_WARN), buf_cstr(&word), style_off());
-    struct speedup s = doc_speedup(e);
-    double time_ns = json_num(e, "time_ns", 0);
-    if (i >= 0 && !(s.median > 0))
-        s = w->seen[i].speedup;
-    if (i >= 0 && !(time_ns > 0))
-        time_ns = w->seen[i].time_ns;
-    figures_text(&line, s, time_ns, !strcmp(json_str(e, "evidence", ""), "measured"));
-    const char *text = json_str(e, "text", json_str(json_object_get(e, "verdict"), "text", ""));
+    if (!is_baseline && (i < 0 || !w->seen[i].judged))   /* the best is judged once more in its retest */
+        w->judged++;
+    if (i >= 0)
+        w->seen[i].judged = true;
+    if (is_baseline || i < 0)
+        buf_str(&line, is_baseline ? "base" : "   ?");
+    else
+        buf_fmt(&line, "%4d", w->seen[i].number);
+    buf_fmt(&line, "  %s%-18s%s", style_on(ok ? STYLE_GOOD : STYLE_WARN), buf_cstr(&word), style_off());
+    if (i >= 0)
+        figures_text(&line, w->seen[i].speedup, w->seen[i].time_ns, w->seen[i].measured);
     const char *notes = i >= 0 && w->seen[i].notes ? w->seen[i].notes : "";
     if (!ok && *text)
         buf_str(&line, "  "), term_clean(&line, text, 160);
@@ -152,22 +157,21 @@ static void on_verdict(struct watch *w, const json_t *e)
 static void on_best(struct watch *w, const json_t *e)
 {
     const char *shape = json_str(e, "shape_hash", "?");
-    const json_t *in = json_is_object(json_object_get(e, "best")) ? json_object_get(e, "best") : e;
-    bool measured = !strcmp(json_str(in, "evidence", ""), "measured");
+    bool measured = !strcmp(json_str(e, "evidence", ""), "measured");
     cleanup(buf) struct buf line = {0};
     int b = 0;
     while (b < w->best_count && strcmp(w->best[b].shape, shape) != 0)
         b++;
     if (b < BEST_MAX) {
         snprintf(w->best[b].shape, sizeof w->best[b].shape, "%s", shape);
-        w->best[b].speedup = doc_speedup(in);
-        w->best[b].time_ns = json_num(in, "time_ns", 0);
+        w->best[b].speedup = doc_speedup(e);
+        w->best[b].time_ns = json_num(e, "time_ns", 0);
         w->best[b].measured = measured;
         w->best_count = b == w->best_count ? b + 1 : w->best_count;
     }
-    buf_fmt(&line, "      %sbest so far", style_on(STYLE_BOLD));
-    figures_text(&line, doc_speedup(in), json_num(in, "time_ns", 0), measured);
-    buf_fmt(&line, "%s  %s", style_off(), evidence_word(in));
+    buf_fmt(&line, "      %s%s", style_on(STYLE_BOLD), json_bool(e, "reused", false) ? "already known" : "best so far");
+    figures_text(&line, doc_speedup(e), json_num(e, "time_ns", 0), measured);
+    buf_fmt(&line, "%s  %s%s", style_off(), evidence_word(e), json_bool(e, "is_baseline", false) ? "  (the baseline)" : "");
     if (w->shape_count > 1)
         buf_str(&line, "  shape "), term_clean(&line, shape, 12);
     say(w, &line);
@@ -180,8 +184,9 @@ static void on_state(struct watch *w, const json_t *e)
     cleanup(buf) struct buf line = {0};
     buf_str(&line, "      job ");
     term_clean(&line, state, 40);
-    if (json_str(e, "text", NULL))
-        buf_str(&line, ": "), term_clean(&line, json_str(e, "text", NULL), 300);
+    const char *why = json_str(json_object_get(e, "error"), "text", NULL);
+    if (why)
+        buf_str(&line, ": "), term_clean(&line, why, 300);
     say(w, &line);
 }
 

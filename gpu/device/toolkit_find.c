@@ -1,7 +1,7 @@
 /*
  * Where the CUDA toolkit lies. Three homes are tried in order; in each, the library folders that the runfile, Debian's packages
- * and the network installer use, and the newest version first. Paths are given canonical, so that a sandbox can bind them and
- * Landlock can name them. Only files are looked at here: nothing is opened as a library.
+ * and the network installer use, and the newest version first. Folders are given canonical, so that a sandbox can bind them and
+ * a path in a message can be recognised. Only files are looked at here: nothing is opened as a library.
  */
 #include "gpu/device/device.h"
 
@@ -28,13 +28,24 @@ static bool canonical(const char *path, char *ret, size_t size)
     return true;
 }
 
+/* Its folder canonical, its own name kept: a library is opened, and bound into a sandbox, by its soname. */
+static bool canonical_folder(const char *path, char *ret, size_t size)
+{
+    char folder[PATH_MAX], full[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (access(path, R_OK) != 0 || slash == path)
+        return false;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    return realpath(folder, full) && (size_t)snprintf(ret, size, "%s%s", full, slash) < size;
+}
+
 static bool find_library(const char *home, const char *const *names, char *ret, size_t size)
 {
     for (const char *const *name = names; *name; name++)
         for (const char *const *dir = library_dirs; *dir; dir++) {
             char path[PATH_MAX];
             snprintf(path, sizeof path, "%s/%s/%s", home, *dir, *name);
-            if (canonical(path, ret, size))
+            if (canonical_folder(path, ret, size))
                 return true;
         }
     return false;
@@ -64,10 +75,10 @@ static bool find_builtins(const struct toolkit_paths *t, int major, int minor, c
     const char *slash = strrchr(t->nvrtc, '/');
     int dir = (int)(slash - t->nvrtc);
     snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", dir, t->nvrtc, major, minor);
-    if (canonical(path, ret, size))
+    if (canonical_folder(path, ret, size))
         return true;
     snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so", dir, t->nvrtc);
-    return canonical(path, ret, size);
+    return canonical_folder(path, ret, size);
 }
 
 /* Fills in what there is; `missing` gets the names of what is not there. */

@@ -15,14 +15,24 @@ enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX
 const char *sandbox_role_name(enum sandbox_role role);        /* "compile", ... : argv[2] of the child */
 bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
 
-/* Layers as bits, and the level as one word for people: "none" < "limits" < "filtered" (seccomp + Landlock) < "isolated" (namespaces too). */
+/*
+ * Layers as bits, and the level as one word for people: "none" < "limits" < "filtered" (seccomp + Landlock) < "isolated"
+ * (namespaces + seccomp; Landlock repeats what the empty root says).
+ */
 enum { SANDBOX_LIMITS = 1, SANDBOX_SECCOMP = 2, SANDBOX_LANDLOCK = 4, SANDBOX_NAMESPACES = 8 };
 const char *sandbox_level(unsigned layers);
 /* What this host allows, found by trying in a child. */
 bool sandbox_probe(unsigned *ret_layers, struct err *err) MUST_CHECK;
+/* Layers to leave out in children started from now on: for hosts where one gets in the way, and to test the others alone. */
+void sandbox_without(unsigned layers);
 
+/* memory_bytes: address space (RUN_CUDA: data). file_bytes: of its private /tmp; 0: it can write nowhere. processes: threads. */
 struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_files, processes; };
-struct sandbox_paths { const char *const *read_only; const char *const *devices; };   /* NULL-ended lists; what stays visible */
+/*
+ * NULL-ended lists (or NULL) of absolute paths; what stays visible, at the same place. The C library's own files are added. A
+ * file must be readable by everybody: the child is nobody. The listed devices are for SANDBOX_RUN_CUDA alone.
+ */
+struct sandbox_paths { const char *const *read_only; const char *const *devices; };
 
 struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; };
 /* env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). */

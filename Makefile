@@ -1,0 +1,43 @@
+# The front door: CMake does the work. `make help` lists the targets.
+# CUDA_HOME=/path/to/cuda names the toolkit (default: $CUDA_HOME, then /usr/local/cuda).
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-long bench dist build install-packages install-test-packages install-bench-packages \
+	install-browser-packages clean
+export CUDA_HOME
+
+help: ## this list
+	@sed -n 's|^\([a-z-]*\):.*## |\1\t|p' Makefile | while IFS="$$(printf '\t')" read -r t w; do printf '  make %-24s %s\n' "$$t" "$$w"; done
+
+demo: build ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes)
+	@scripts/demo.sh
+
+test: install-test-packages build ## the tests that this machine can run (under 15 minutes on 2 cores)
+	@scripts/test.sh
+
+test-long: install-test-packages build ## the long suites too: soak, fuzz, the full corpus
+	@scripts/test.sh --long
+
+bench: install-bench-packages build ## throughput against nginx, latency, judging time: figures, no verdict
+	@scripts/bench.sh
+
+dist: build ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit
+	@scripts/dist.sh
+
+build: install-packages ## configure and build (build/release)
+	@scripts/build.sh
+
+install-packages: ## install the Debian packages that building and the demo need, if they are missing
+	@scripts/packages.sh build
+
+install-test-packages: ## the same for the tests
+	@scripts/packages.sh build test
+
+install-bench-packages: ## the same for the benchmarks
+	@scripts/packages.sh build bench
+
+install-browser-packages: ## Chromium and playwright-core, for the dashboard's test in a browser (large; skipped without)
+	@scripts/packages.sh browser
+	@npm install --silent --no-audit --no-fund --prefix build/browser playwright-core@1.65.1
+
+clean: ## remove build/ and dist/
+	rm -rf build dist

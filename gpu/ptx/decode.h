@@ -1,0 +1,77 @@
+/*
+ * Statements to instructions: what the decoders of one family each share. Private to decode*.c and flow.c.
+ *
+ * A decoder asks for sources and destinations as slots of the right width (`source`, `dest`), emits lane operations or one
+ * special instruction, and returns false if it does not know the form: the statement then becomes K_UNSUPPORTED.
+ */
+#pragma once
+#include "gpu/ptx/lanes.h"
+#include "gpu/ptx/opcode.h"
+
+/* MXCSR: all exceptions masked, and the rounding mode; FTZ and DAZ */
+enum { MODE_RN = 0x1f80, MODE_RM = 0x3f80, MODE_RP = 0x5f80, MODE_RZ = 0x7f80, MODE_FTZ = 0x8040 };
+
+#define SCRATCH_BYTES 256   /* at the start of a register file: where masked lanes' results go first */
+
+struct const_slot { uint64_t value; uint32_t slot; uint8_t kind, bytes; };
+struct flow_block { uint32_t stmt_first, stmt_end, enter, branch; uint32_t succ[2], succ_count, list_first, list_count; bool falls; };
+
+struct decoder {
+    struct ptx_module *m;
+    struct function *f;
+    struct ptx_finding *finding;
+    const struct lane_table *lanes;
+    const struct stmt *stmt;
+    struct opcode op;
+    uint32_t stmt_index;
+    uint32_t *slots;            /* by register, 0 not yet */
+    uint32_t file_top;
+    uint32_t pred;              /* slot of the statement's predicate */
+    struct { uint32_t slot; uint8_t reg_bytes, bytes; bool sign; } pending[8];   /* results to be moved to registers after */
+    uint32_t pending_from[8];
+    int pending_count;
+    uint8_t *defs;              /* by register: written 0, 1 or more times; a predicated write counts as more */
+    uint32_t *def_stmt;         /* by register: the last statement that writes it */
+    uint8_t *is_fixed;          /* by register: an alias of something that never changes */
+    uint8_t *op_base;           /* by statement of the function */
+    uint32_t block_start;       /* first statement of the current block */
+    int mode, home_mode;
+    uint8_t cls;
+    bool failed;
+    struct opcode *cache;       /* by interned name */
+    uint8_t *cached;
+    struct const_slot *consts;  /* hash by value, kind, bytes */
+    uint32_t const_count, const_size;
+    struct flow_block *blocks;
+    uint32_t block_count, block_capacity;
+    uint32_t *stmt_pc;          /* by statement of the function: where a branch to it goes */
+};
+
+typedef bool decode_fn(struct decoder *d);
+#define X(name, decoder, cls) decode_fn decode_##decoder;
+PTX_BASE_TABLE(X)
+#undef X
+
+const struct operand *arg(const struct decoder *d, unsigned i);   /* O_NONE past the end */
+struct insn *emit(struct decoder *d, enum insn_kind kind);        /* valid until the next emit; never NULL */
+uint32_t temp(struct decoder *d, unsigned bytes);
+uint32_t constant(struct decoder *d, uint64_t value, unsigned bytes);
+/* The operand as a slot of the type's width (4 bytes for 8 and 16 bit types and predicates, 8 for 64); 0 if it cannot be. */
+uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
+/* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */
+uint32_t dest(struct decoder *d, const struct operand *o, enum ptx_type type);
+void lane(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c);
+void lane_k(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k);
+void set_mode(struct decoder *d, int mode);
+int mode_of(const struct decoder *d);                              /* from .rz .ftz ... */
+static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
+static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
+uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
+/* The address of a variable in its own space, and generically. */
+uint64_t variable_address(const struct ptx_module *m, const struct function *f, const struct variable *v);
+
+/* `to` is another name for this slot from now on, if it has no other value ever; false: a move is needed. */
+bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned bytes, bool fixed);
+bool fixed_here(const struct decoder *d, const struct operand *o);
+uint32_t param_slot(struct decoder *d, uint32_t offset, unsigned bytes, bool sign);
+bool flow_finish(struct decoder *d, uint32_t first_block);   /* branch targets and reconvergence points; flow.c */

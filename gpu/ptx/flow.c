@@ -1,0 +1,198 @@
+/*
+ * The control flow graph of one function: branch targets, and for each divergent branch the point where its lanes meet again,
+ * the immediate post-dominator of its block (Cooper, Harvey and Kennedy's iteration on the reversed graph).
+ *
+ * A block that never reaches the end (an endless loop) gets the function's end: lanes then never wait for each other there.
+ */
+#include "gpu/ptx/decode.h"
+
+#include <string.h>
+
+#define NOWHERE UINT32_MAX
+
+struct graph {
+    uint32_t count;            /* blocks; the last one is the common end */
+    uint32_t *succ_first, *succ, *pred_first, *pred;
+    uint32_t *order, *number;  /* reverse post-order of the reversed graph, from the end */
+    uint32_t *ipdom;
+};
+
+/* The block that starts at or before this code; every branch goes to a block's start. */
+static uint32_t block_at(const struct ptx_module *m, uint32_t first_block, uint32_t pc)
+{
+    uint32_t low = first_block, high = m->block_count - 1;
+    while (low < high) {
+        const uint32_t mid = (low + high + 1) / 2;
+        if (m->blocks[mid].first <= pc)
+            low = mid;
+        else
+            high = mid - 1;
+    }
+    return low - first_block;
+}
+
+static bool conditional(const struct insn *i) { return i->pred != 0; }
+
+/* Successors of a block in order; returns how many were written (at most `room`), or counts if `to` is NULL. */
+static uint32_t successors(const struct decoder *d, uint32_t first_block, uint32_t b, uint32_t *to)
+{
+    const struct ptx_module *m = d->m;
+    const uint32_t count = m->block_count - first_block, end = count - 1;
+    if (b == end)
+        return 0;
+    const uint32_t code_end = m->blocks[first_block + b + 1].first;
+    const struct insn *last = &m->code[code_end - 1];
+    uint32_t n = 0;
+    bool falls = true;
+#define SUCC(block)               \
+    do {                          \
+        if (to)                   \
+            to[n] = (block);      \
+        n++;                      \
+    } while (0)
+    switch ((int)last->kind) {
+    case K_BRA:
+        SUCC(block_at(m, first_block, last->aux));
+        falls = conditional(last);
+        break;
+    case K_BRX:
+        for (int64_t i = 0; i < last->imm; i++)
+            SUCC(block_at(m, first_block, m->lists[last->aux + (uint32_t)i]));
+        falls = conditional(last);
+        break;
+    case K_RET:
+    case K_EXIT:
+    case K_TRAP:
+        SUCC(end);
+        falls = conditional(last);
+        break;
+    default: break;
+    }
+    if (falls)
+        SUCC(b + 1);
+#undef SUCC
+    return n;
+}
+
+static void number_blocks(struct graph *g)
+{
+    cleanup(mem) void *stack_memory = xarray(g->count + 1, 2 * sizeof(uint32_t));
+    uint32_t(*stack)[2] = stack_memory;
+    uint32_t depth = 0, next = g->count;
+    for (uint32_t i = 0; i < g->count; i++)
+        g->number[i] = NOWHERE;
+    stack[depth][0] = g->count - 1;
+    stack[depth++][1] = 0;
+    g->number[g->count - 1] = 0;
+    while (depth) { /* depth first over predecessors */
+        const uint32_t b = stack[depth - 1][0], i = stack[depth - 1][1]++;
+        if (g->pred_first[b] + i < g->pred_first[b + 1]) {
+            const uint32_t p = g->pred[g->pred_first[b] + i];
+            if (g->number[p] == NOWHERE) {
+                g->number[p] = 0;
+                stack[depth][0] = p;
+                stack[depth++][1] = 0;
+            }
+        } else {
+            g->order[--next] = b;
+            depth--;
+        }
+    }
+    /* order[next..count) is the reverse post-order; unreachable ones have no number */
+    for (uint32_t i = next; i < g->count; i++)
+        g->number[g->order[i]] = i - next;
+    memmove(g->order, g->order + next, (g->count - next) * sizeof *g->order);
+    for (uint32_t i = g->count - next; i < g->count; i++)
+        g->order[i] = NOWHERE;
+}
+
+static void post_dominators(struct graph *g)
+{
+    const uint32_t end = g->count - 1;
+    for (uint32_t i = 0; i < g->count; i++)
+        g->ipdom[i] = NOWHERE;
+    g->ipdom[end] = end;
+    uint64_t work = 0;
+    const uint64_t enough = 50000000; /* a hostile graph: what is left meets at the end, which is always right */
+    for (bool changed = true; changed && work < enough;) {
+        changed = false;
+        for (uint32_t k = 1; k < g->count && g->order[k] != NOWHERE; k++) {
+            const uint32_t b = g->order[k];
+            uint32_t best = NOWHERE;
+            for (uint32_t i = g->succ_first[b]; i < g->succ_first[b + 1]; i++) {
+                uint32_t s = g->succ[i];
+                if (g->ipdom[s] == NOWHERE)
+                    continue;
+                if (best == NOWHERE) {
+                    best = s;
+                    continue;
+                }
+                while (best != s && work++ < enough) {
+                    while (g->number[best] > g->number[s])
+                        best = g->ipdom[best], work++;
+                    while (g->number[s] > g->number[best])
+                        s = g->ipdom[s], work++;
+                }
+            }
+            changed |= g->ipdom[b] != best;
+            g->ipdom[b] = best;
+        }
+    }
+    if (work >= enough)
+        for (uint32_t i = 0; i < g->count; i++)
+            g->ipdom[i] = end;
+}
+
+bool flow_finish(struct decoder *d, uint32_t first_block)
+{
+    struct ptx_module *m = d->m;
+    struct function *fn = d->f;
+    const uint32_t count = m->block_count - first_block;
+    for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
+        struct insn *i = &m->code[pc];
+        if (i->kind == K_BRA)
+            i->aux = d->stmt_pc[i->aux];
+        if (i->kind == K_BRX)
+            for (int64_t k = 0; k < i->imm; k++)
+                m->lists[i->aux + (uint32_t)k] = d->stmt_pc[m->lists[i->aux + (uint32_t)k]];
+    }
+    struct graph g = {.count = count};
+    uint64_t edges = 0;
+    for (uint32_t b = 0; b < count; b++)
+        edges += successors(d, first_block, b, NULL);
+    cleanup(mem) void *memory = xarray(edges * 2 + 6 * ((uint64_t)count + 2), sizeof(uint32_t));
+    uint32_t *p = memory;
+    g.succ_first = p, p += count + 2;
+    g.pred_first = p, p += count + 2;
+    g.order = p, p += count + 1;
+    g.number = p, p += count + 1;
+    g.ipdom = p, p += count + 1;
+    g.succ = p, p += edges;
+    g.pred = p;
+    for (uint32_t b = 0, at = 0; b < count; b++) {
+        g.succ_first[b] = at;
+        at += successors(d, first_block, b, g.succ + at);
+        g.succ_first[b + 1] = at;
+    }
+    for (uint64_t e = 0; e < edges; e++)
+        g.pred_first[g.succ[e] + 1]++;
+    for (uint32_t b = 0; b < count; b++)
+        g.pred_first[b + 1] += g.pred_first[b];
+    cleanup(mem) void *cursor_memory = xarray((uint64_t)count + 1, sizeof(uint32_t));
+    uint32_t *cursor = cursor_memory;
+    for (uint32_t b = 0; b < count; b++)
+        for (uint32_t e = g.succ_first[b]; e < g.succ_first[b + 1]; e++)
+            g.pred[g.pred_first[g.succ[e]] + cursor[g.succ[e]]++] = b;
+    number_blocks(&g);
+    post_dominators(&g);
+    for (uint32_t b = 0; b + 1 < count; b++) {
+        struct insn *last = &m->code[m->blocks[first_block + b + 1].first - 1];
+        if (last->kind == K_BRA || last->kind == K_BRX) {
+            const uint32_t meet = g.ipdom[b] == NOWHERE ? count - 1 : g.ipdom[b];
+            last->aux2 = m->blocks[first_block + meet].first;
+        }
+        if (last->kind == K_RET) /* early: to the common end, where the lanes meet */
+            last->aux = fn->code_end;
+    }
+    return true;
+}

@@ -1,0 +1,239 @@
+/*
+ * Compiled three times, with PTX_LANES one of baseline, avx2, avx512. Plain loops over 32 lanes that the compiler turns into
+ * vectors: operands may be the same register (then exactly the same), never overlap otherwise, so ivdep holds.
+ */
+#include "gpu/ptx/lanes.h"
+
+#include "gpu/ptx/half.h"
+
+#include <string.h>
+
+typedef uint32_t u;
+typedef int32_t s;
+typedef uint64_t U;
+typedef int64_t S;
+typedef float f;
+typedef double d;
+__extension__ typedef unsigned __int128 W;
+__extension__ typedef __int128 WS;
+
+PURE s s16(u x) { return (int16_t)x; }
+PURE s clamp_s32(S x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (s)x; }
+PURE s div_s32(s a, s b) { return b == 0 ? -1 : b == -1 ? (s)(0 - (u)a) : a / b; }
+PURE s rem_s32(s a, s b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+PURE S div_s64(S a, S b) { return b == 0 ? -1 : b == -1 ? (S)(0 - (U)a) : a / b; }
+PURE S rem_s64(S a, S b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+PURE u brev_32(u x)
+{
+    x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
+    x = (x >> 2 & 0x33333333) | (x & 0x33333333) << 2;
+    x = (x >> 4 & 0x0f0f0f0f) | (x & 0x0f0f0f0f) << 4;
+    return __builtin_bswap32(x);
+}
+PURE u mask_32(u pos, u size) { return (u)(((1ull << size) - 1) << pos); }
+PURE u bfe_u32(u a, u pos, u size) { return pos > 31 ? 0 : (a >> (pos & 31)) & (size > 31 ? ~0u : (1u << (size & 31)) - 1); }
+PURE u bfe_s32(u a, u pos, u size)
+{
+    const u top = pos + size - 1 > 31 ? 31 : pos + size - 1, sign = size ? a >> (top & 31) & 1 : 0;
+    const u keep = size > 31 ? ~0u : (1u << (size & 31)) - 1, have = pos > 31 ? 0 : 0xffffffffu >> (pos & 31);
+    const u bits = pos > 31 ? 0 : a >> (pos & 31);
+    return (bits & keep & have) | (sign ? ~(keep & have) : 0);
+}
+PURE U bfe_u64(U a, u pos, u size) { return pos > 63 ? 0 : (a >> (pos & 63)) & (size > 63 ? ~0ull : (1ull << (size & 63)) - 1); }
+PURE U bfe_s64(U a, u pos, u size)
+{
+    const u top = pos + size - 1 > 63 ? 63 : pos + size - 1;
+    const U sign = size ? a >> (top & 63) & 1 : 0;
+    const U keep = size > 63 ? ~0ull : (1ull << (size & 63)) - 1, have = pos > 63 ? 0 : ~0ull >> (pos & 63);
+    const U bits = pos > 63 ? 0 : a >> (pos & 63);
+    return (bits & keep & have) | (sign ? ~(keep & have) : 0);
+}
+PURE u bfi_32(u a, u b, u pos, u size)
+{
+    const u mask = pos > 31 ? 0 : (size > 31 ? ~0u : (1u << (size & 31)) - 1) << (pos & 31);
+    return (b & ~mask) | (a << (pos & 31) & mask);
+}
+PURE U bfi_64(U a, U b, u pos, u size)
+{
+    const U mask = pos > 63 ? 0 : (size > 63 ? ~0ull : (1ull << (size & 63)) - 1) << (pos & 63);
+    return (b & ~mask) | (a << (pos & 63) & mask);
+}
+PURE u prmt(u a, u b, u select)
+{
+    const U both = a | (U)b << 32;
+    u r = 0;
+    for (u i = 0; i < 4; i++) {
+        const u n = select >> (i * 4) & 15, byte = (u)(both >> ((n & 7) * 8)) & 255;
+        r |= (n & 8 ? (byte & 128 ? 255 : 0) : byte) << (i * 8);
+    }
+    return r;
+}
+PURE u select_ecl(u c) { return (c > 3 ? c : 3) << 12 | (c > 2 ? c : 2) << 8 | (c > 1 ? c : 1) << 4 | c; }
+PURE u select_ecr(u c) { return c << 12 | (c < 2 ? c : 2) << 8 | (c < 1 ? c : 1) << 4; }
+PURE u lop3(u a, u b, u c, u table)
+{
+    u r = 0;
+    for (u i = 0; i < 8; i++)
+        r |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c) & (table >> i & 1 ? ~0u : 0);
+    return r;
+}
+PURE u dp4a_uu(u a, u b)
+{
+    return (a & 255) * (b & 255) + (a >> 8 & 255) * (b >> 8 & 255) + (a >> 16 & 255) * (b >> 16 & 255) + (a >> 24) * (b >> 24);
+}
+PURE u dp4a_su(u a, u b)
+{
+    return (u)((int8_t)a * (s)(b & 255) + (int8_t)(a >> 8) * (s)(b >> 8 & 255) + (int8_t)(a >> 16) * (s)(b >> 16 & 255) +
+               (int8_t)(a >> 24) * (s)(b >> 24));
+}
+PURE u dp4a_ss(u a, u b)
+{
+    return (u)((int8_t)a * (int8_t)b + (int8_t)(a >> 8) * (int8_t)(b >> 8) + (int8_t)(a >> 16) * (int8_t)(b >> 16) +
+               (int8_t)(a >> 24) * (int8_t)(b >> 24));
+}
+
+#define AT(T, offset) ((T *)__builtin_assume_aligned(file + (offset), 128))
+#define OP4(name, D, A, B, C, E, expr)                                                        \
+    static void op_##name(char *file, const struct insn *i)                                   \
+    {                                                                                         \
+        D *dst = AT(D, i->dst);                                                               \
+        const A *pa = AT(const A, i->a);                                                      \
+        const B *pb = AT(const B, i->b);                                                      \
+        const C *pc = AT(const C, i->c);                                                      \
+        const E *pe = AT(const E, i->d);                                                      \
+        const int64_t k = i->imm;                                                             \
+        (void)k;                                                                              \
+        _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++)                             \
+        {                                                                                     \
+            const A a = pa[l];                                                                \
+            const B b = pb[l];                                                                \
+            const C c = pc[l];                                                                \
+            const E e = pe[l];                                                                \
+            (void)a, (void)b, (void)c, (void)e;                                               \
+            dst[l] = expr;                                                                    \
+        }                                                                                     \
+    }
+#define OP(name, D, A, B, C, expr) OP4(name, D, A, B, C, u, expr)
+#include "gpu/ptx/lane_ops.h"
+#undef OP
+#undef OP4
+
+static lane_fn *const ops[LANE_COUNT] = {
+#define OP(name, D, A, B, C, expr) op_##name,
+#define OP4(name, D, A, B, C, E, expr) op_##name,
+#include "gpu/ptx/lane_ops.h"
+#undef OP
+#undef OP4
+};
+
+static void blend(char *to, const char *from, uint32_t mask, unsigned bytes)
+{
+    if (bytes == 8) {
+        uint64_t *t = (uint64_t *)to;
+        const uint64_t *o = (const uint64_t *)from;
+        _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) t[l] = mask >> l & 1 ? o[l] : t[l];
+    } else {
+        uint32_t *t = (uint32_t *)to;
+        const uint32_t *o = (const uint32_t *)from;
+        _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) t[l] = mask >> l & 1 ? o[l] : t[l];
+    }
+}
+static uint32_t pack(const uint32_t *pred)
+{
+    uint32_t r = 0;
+    for (int l = 0; l < WARP_LANES; l++)
+        r |= (pred[l] ? 1u : 0u) << l;
+    return r;
+}
+static void unpack(uint32_t *pred, uint32_t mask)
+{
+    for (int l = 0; l < WARP_LANES; l++)
+        pred[l] = mask >> l & 1 ? ~0u : 0;
+}
+static bool addresses(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret)
+{
+    uint64_t differ = 0;
+    const uint64_t first = base[0] + (uint64_t)offset;
+    for (uint64_t l = 0; l < WARP_LANES; l++) {
+        const uint64_t at = base[l] + (uint64_t)offset;
+        ret[l] = at;
+        differ |= at - (first + l * stride);
+    }
+    return !differ;
+}
+static void split(char *file, const uint32_t *dst, unsigned count, const void *from)
+{
+    const uint32_t *p = from;
+    if (count == 4) {
+        uint32_t *restrict a = AT(uint32_t, dst[0]), *restrict b = AT(uint32_t, dst[1]), *restrict c = AT(uint32_t, dst[2]),
+                 *restrict e = AT(uint32_t, dst[3]);
+        for (int l = 0; l < WARP_LANES; l++)
+            a[l] = p[l * 4], b[l] = p[l * 4 + 1], c[l] = p[l * 4 + 2], e[l] = p[l * 4 + 3];
+    } else {
+        for (unsigned v = 0; v < count; v++) {
+            uint32_t *restrict a = AT(uint32_t, dst[v]);
+            for (unsigned l = 0; l < WARP_LANES; l++)
+                a[l] = p[l * count + v];
+        }
+    }
+}
+static void join(const char *file, const uint32_t *src, unsigned count, void *to)
+{
+    uint32_t *restrict p = to;
+    if (count == 4) {
+        const uint32_t *a = AT(const uint32_t, src[0]), *b = AT(const uint32_t, src[1]), *c = AT(const uint32_t, src[2]),
+                       *e = AT(const uint32_t, src[3]);
+        for (int l = 0; l < WARP_LANES; l++)
+            p[l * 4] = a[l], p[l * 4 + 1] = b[l], p[l * 4 + 2] = c[l], p[l * 4 + 3] = e[l];
+    } else {
+        for (unsigned v = 0; v < count; v++) {
+            const uint32_t *a = AT(const uint32_t, src[v]);
+            for (unsigned l = 0; l < WARP_LANES; l++)
+                p[l * count + v] = a[l];
+        }
+    }
+}
+
+/* race.c says what these hold. `wrote` is clock * 32 + warp. False: look closer, nothing was changed. */
+static bool race_read(uint32_t *wrote, uint32_t *clock, uint32_t *readers, unsigned words, uint32_t safe, uint32_t now, uint32_t warp)
+{
+    uint32_t bad = 0;
+    for (unsigned i = 0; i < words; i++)
+        bad |= (uint32_t)(wrote[i] >> 5 > safe) & (uint32_t)((wrote[i] & 31) != warp);
+    for (unsigned i = 0; i < words; i++)
+        bad |= (uint32_t)(clock[i] != now) & (uint32_t)(clock[i] > safe);
+    if (bad)
+        return false;
+    const uint32_t bit = 1u << warp;
+    _Pragma("GCC ivdep") for (unsigned i = 0; i < words; i++)
+    {
+        readers[i] = clock[i] == now ? readers[i] | bit : bit;
+        clock[i] = now;
+    }
+    return true;
+}
+static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *readers, unsigned words, uint32_t safe, uint32_t now,
+                       uint32_t warp)
+{
+    uint32_t bad = 0;
+    const uint32_t others = ~(1u << warp);
+    for (unsigned i = 0; i < words; i++)
+        bad |= (uint32_t)(wrote[i] >> 5 > safe) & (uint32_t)((wrote[i] & 31) != warp);
+    for (unsigned i = 0; i < words; i++)
+        bad |= (uint32_t)(clock[i] > safe) & (uint32_t)((readers[i] & others) != 0);
+    if (bad)
+        return false;
+    for (unsigned i = 0; i < words; i++)
+        wrote[i] = now << 5 | warp;
+    return true;
+}
+
+#define TABLE_NAME(x) TABLE_NAME_(x)
+#define TABLE_NAME_(x) lanes_##x
+#define TEXT(x) TEXT_(x)
+#define TEXT_(x) #x
+extern const struct lane_table TABLE_NAME(PTX_LANES);
+const struct lane_table TABLE_NAME(PTX_LANES) = {
+    .name = TEXT(PTX_LANES), .op = ops, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
+    .split = split, .join = join, .race_read = race_read, .race_write = race_write,
+};

@@ -1,0 +1,32 @@
+/*
+ * The operations of lane_ops.h as functions over a warp's register file, compiled for three kinds of CPU; the best that this
+ * machine has is picked once.
+ */
+#pragma once
+#include "gpu/ptx/module.h"
+
+enum lane_op {
+#define OP(name, D, A, B, C, expr) LANE_##name,
+#define OP4(name, D, A, B, C, E, expr) LANE_##name,
+#include "gpu/ptx/lane_ops.h"
+#undef OP
+#undef OP4
+    LANE_COUNT, LANE_NONE = LANE_COUNT
+};
+
+struct lane_table {
+    const char *name;             /* "avx512", "avx2", "baseline" */
+    lane_fn *const *op;           /* by enum lane_op */
+    /* Puts the lanes of `mask` from `from` into `to`; 4 or 8 bytes each. */
+    void (*blend)(char *to, const char *from, uint32_t mask, unsigned bytes);
+    uint32_t (*pack)(const uint32_t *pred);                      /* bit l: lane l is not 0 */
+    void (*unpack)(uint32_t *pred, uint32_t mask);
+    /* base[l] + offset into ret; true if lane l is at lane 0's + l * stride for all lanes. */
+    bool (*addresses)(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret);
+    void (*split)(char *file, const uint32_t *dst, unsigned count, const void *from);   /* 32 vectors of 4-byte items apart */
+    void (*join)(const char *file, const uint32_t *src, unsigned count, void *to);
+    bool (*race_read)(uint32_t *wrote, uint32_t *clock, uint32_t *readers, unsigned words, uint32_t safe, uint32_t now, uint32_t warp);
+    bool (*race_write)(uint32_t *wrote, const uint32_t *clock, const uint32_t *readers, unsigned words, uint32_t safe, uint32_t now,
+                       uint32_t warp);
+};
+const struct lane_table *lanes_get(void);

@@ -1,0 +1,172 @@
+/*
+ * seccomp: a deny list, since what a driver needs of the kernel changes with each version. Each row says why. REFUSE answers
+ * EPERM, so that a library that only tries goes on without; ABSENT answers ENOSYS, so that it takes its older way; KILL is for
+ * calls that nothing honest makes here.
+ */
+#include "gpu/sandbox/inside.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum action { REFUSE, ABSENT, KILL };
+enum unless { ALWAYS, NOT_UNIX, NOT_MEMFD };
+
+static const struct rule { const char *call; enum action action; enum unless unless; const char *reason; } rules[] = {
+    /* other processes */
+    {"ptrace", KILL, ALWAYS, "controls other processes"},
+    {"process_vm_readv", KILL, ALWAYS, "reads other processes"},
+    {"process_vm_writev", KILL, ALWAYS, "writes other processes"},
+    {"process_madvise", REFUSE, ALWAYS, "acts on other processes"},
+    {"kill", REFUSE, ALWAYS, "signals other processes; raise and abort use tgkill"},
+    {"tkill", REFUSE, ALWAYS, "signals other processes"},
+    {"rt_sigqueueinfo", REFUSE, ALWAYS, "signals other processes"},
+    {"rt_tgsigqueueinfo", REFUSE, ALWAYS, "signals other processes"},
+    {"pidfd_send_signal", REFUSE, ALWAYS, "signals other processes"},
+    {"kcmp", REFUSE, ALWAYS, "looks into other processes"},
+    {"pidfd_getfd", REFUSE, ALWAYS, "takes descriptors of other processes"},
+    {"pidfd_open", REFUSE, ALWAYS, "handles on other processes"},
+    {"move_pages", REFUSE, ALWAYS, "acts on other processes"},
+    {"migrate_pages", REFUSE, ALWAYS, "acts on other processes"},
+    /* new programs and new processes: a job is one process with threads */
+    {"execve", REFUSE, ALWAYS, "starts programs"},
+    {"execveat", REFUSE, ALWAYS, "starts programs"},
+    {"fork", REFUSE, ALWAYS, "starts processes"},
+    {"vfork", REFUSE, ALWAYS, "starts processes"},
+    {"clone3", ABSENT, ALWAYS, "its flags lie in memory, where a filter cannot see them; clone does for threads"},
+    {"personality", REFUSE, ALWAYS, "turns address randomisation off"},
+    /* kernel interfaces with a history of holes */
+    {"bpf", REFUSE, ALWAYS, "loads code into the kernel"},
+    {"perf_event_open", REFUSE, ALWAYS, "observes other processes and the kernel"},
+    {"userfaultfd", REFUSE, ALWAYS, "stalls the kernel at a page of choice"},
+    {"io_uring_setup", REFUSE, ALWAYS, "does calls that this filter does not see"},
+    {"io_uring_enter", REFUSE, ALWAYS, "does calls that this filter does not see"},
+    {"io_uring_register", REFUSE, ALWAYS, "does calls that this filter does not see"},
+    {"keyctl", REFUSE, ALWAYS, "reaches keys that no namespace separates"},
+    {"add_key", REFUSE, ALWAYS, "reaches keys that no namespace separates"},
+    {"request_key", REFUSE, ALWAYS, "reaches keys that no namespace separates"},
+    {"vmsplice", REFUSE, ALWAYS, "shares pages with pipes"},
+    {"memfd_secret", REFUSE, ALWAYS, "memory outside every limit"},
+    {"memfd_create", REFUSE, NOT_MEMFD, "memory outside the address-space limit"},
+    {"modify_ldt", REFUSE, ALWAYS, "16-bit segments"},
+    {"iopl", REFUSE, ALWAYS, "ports"},
+    {"ioperm", REFUSE, ALWAYS, "ports"},
+    {"lookup_dcookie", REFUSE, ALWAYS, "profiling"},
+    /* file systems and namespaces */
+    {"mount", REFUSE, ALWAYS, "mounts"},
+    {"umount2", REFUSE, ALWAYS, "mounts"},
+    {"pivot_root", REFUSE, ALWAYS, "mounts"},
+    {"chroot", REFUSE, ALWAYS, "mounts"},
+    {"move_mount", REFUSE, ALWAYS, "mounts"},
+    {"open_tree", REFUSE, ALWAYS, "mounts"},
+    {"fsopen", REFUSE, ALWAYS, "mounts"},
+    {"fsconfig", REFUSE, ALWAYS, "mounts"},
+    {"fsmount", REFUSE, ALWAYS, "mounts"},
+    {"fspick", REFUSE, ALWAYS, "mounts"},
+    {"mount_setattr", REFUSE, ALWAYS, "mounts"},
+    {"unshare", REFUSE, ALWAYS, "a new user namespace gives new powers"},
+    {"setns", REFUSE, ALWAYS, "enters other namespaces"},
+    {"name_to_handle_at", REFUSE, ALWAYS, "handles leave a mount"},
+    {"open_by_handle_at", REFUSE, ALWAYS, "handles leave a mount"},
+    {"fanotify_init", REFUSE, ALWAYS, "watches the file system"},
+    {"quotactl", REFUSE, ALWAYS, "administration"},
+    {"quotactl_fd", REFUSE, ALWAYS, "administration"},
+    /* files that it may only read, where it runs as their owner */
+    {"chmod", REFUSE, ALWAYS, "changes files"},
+    {"fchmod", REFUSE, ALWAYS, "changes files"},
+    {"fchmodat", REFUSE, ALWAYS, "changes files"},
+    {"chown", REFUSE, ALWAYS, "changes files"},
+    {"fchown", REFUSE, ALWAYS, "changes files"},
+    {"lchown", REFUSE, ALWAYS, "changes files"},
+    {"fchownat", REFUSE, ALWAYS, "changes files"},
+    {"utimensat", REFUSE, ALWAYS, "changes files"},
+    {"setxattr", REFUSE, ALWAYS, "changes files"},
+    {"lsetxattr", REFUSE, ALWAYS, "changes files"},
+    {"fsetxattr", REFUSE, ALWAYS, "changes files"},
+    /* memory that namespaces alone separate */
+    {"shmget", REFUSE, ALWAYS, "System V memory"},
+    {"shmat", REFUSE, ALWAYS, "System V memory"},
+    {"msgget", REFUSE, ALWAYS, "System V queues"},
+    {"semget", REFUSE, ALWAYS, "System V semaphores"},
+    {"mq_open", REFUSE, ALWAYS, "message queues"},
+    /* the network: there is none */
+    {"socket", REFUSE, NOT_UNIX, "connections"},
+    {"connect", REFUSE, NOT_UNIX, "connections"},
+    {"bind", REFUSE, ALWAYS, "connections"},
+    {"listen", REFUSE, ALWAYS, "connections"},
+    {"accept", REFUSE, ALWAYS, "connections"},
+    {"accept4", REFUSE, ALWAYS, "connections"},
+    /* the machine */
+    {"kexec_load", KILL, ALWAYS, "administration"},
+    {"kexec_file_load", KILL, ALWAYS, "administration"},
+    {"reboot", KILL, ALWAYS, "administration"},
+    {"init_module", KILL, ALWAYS, "administration"},
+    {"finit_module", KILL, ALWAYS, "administration"},
+    {"delete_module", KILL, ALWAYS, "administration"},
+    {"swapon", REFUSE, ALWAYS, "administration"},
+    {"swapoff", REFUSE, ALWAYS, "administration"},
+    {"acct", REFUSE, ALWAYS, "administration"},
+    {"syslog", REFUSE, ALWAYS, "the kernel's log"},
+    {"settimeofday", REFUSE, ALWAYS, "the clock"},
+    {"clock_settime", REFUSE, ALWAYS, "the clock"},
+    {"clock_adjtime", REFUSE, ALWAYS, "the clock"},
+    {"adjtimex", REFUSE, ALWAYS, "the clock"},
+    {"sethostname", REFUSE, ALWAYS, "administration"},
+    {"setdomainname", REFUSE, ALWAYS, "administration"},
+    {"vhangup", REFUSE, ALWAYS, "terminals"},
+};
+
+static uint32_t code_of(enum action a)
+{
+    return a == KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(a == ABSENT ? ENOSYS : EPERM);
+}
+
+DEFINE_CLEANUP(filter, scmp_filter_ctx, if (*it) seccomp_release(*it))
+
+static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const struct rule *r = &rules[i];
+        if ((r->unless == NOT_UNIX && p->unix_sockets) || (r->unless == NOT_MEMFD && p->memfd))
+            continue;
+        int number = seccomp_syscall_resolve_name(r->call);
+        if (number == __NR_SCMP_ERROR)
+            continue;                 /* younger than the library; the kernel's newer calls are covered where both know them */
+        int failed = seccomp_rule_add(filter, code_of(r->action), number, 0);
+        if (failed)
+            return err_set(err, ERR_UNAVAILABLE, "seccomp rule for %s: error %d", r->call, -failed);
+    }
+    return true;
+}
+
+/* Rules over arguments. */
+static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
+{
+    int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    /* Signals to itself: this is the last process image, so its number is known. */
+    if (!failed)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
+    if (!failed && p->unix_sockets)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+    /* Typing into a terminal that someone else reads. */
+    if (!failed)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCSTI));
+    if (!failed)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 0x541c));
+    return !failed || err_set(err, ERR_UNAVAILABLE, "seccomp rule: error %d", -failed);
+}
+
+bool sandbox_filter(const struct sandbox_order *o, struct err *err)
+{
+    const struct sandbox_profile *p = &sandbox_profiles[o->role];
+    cleanup(filter) scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    if (!filter)
+        return err_set(err, ERR_UNAVAILABLE, "libseccomp does not start");
+    if (!add_rules(filter, p, err) || !add_fine_rules(filter, p, err))
+        return false;
+    int failed = seccomp_load(filter);
+    return !failed || err_set(err, ERR_UNAVAILABLE, "seccomp: error %d", -failed);
+}

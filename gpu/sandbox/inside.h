@@ -1,0 +1,36 @@
+/*
+ * Between the files of the sandbox: what a child is told on its command line, and one function a layer. Each layer function is
+ * called once, in the child, while it has one thread.
+ */
+#pragma once
+#include "gpu/sandbox/sandbox.h"
+
+#define SANDBOX_MAX_PATHS 96
+#define SANDBOX_SOCKET_FD 3
+#define SANDBOX_PROBE "probe"      /* in place of a role: enter, write the layers reached to the socket, exit */
+
+struct sandbox_order {
+    enum sandbox_role role;
+    bool probe;
+    struct sandbox_limits limits;
+    unsigned without;              /* layers to leave out */
+    pid_t parent;
+    int read_only_count, device_count;
+    const char *read_only[SANDBOX_MAX_PATHS], *devices[SANDBOX_MAX_PATHS];   /* borrowed from argv, and the C library's own files */
+};
+
+/* What a role's child sees and may do beyond the least. */
+struct sandbox_profile {
+    const char *name;
+    bool devices;                  /* the listed device nodes */
+    bool proc_and_sys;             /* a /proc of its own and /sys */
+    bool address_space;            /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
+    bool unix_sockets, memfd;
+};
+extern const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT];
+
+/* An empty root with the order's paths, by a private mount namespace and two pivots. The caller is in its namespaces already. */
+bool sandbox_root(const struct sandbox_order *o, struct err *err) MUST_CHECK;
+/* The order's paths and nothing else, by Landlock. False with ERR_UNAVAILABLE where the kernel has none. */
+bool sandbox_landlock(const struct sandbox_order *o, struct err *err) MUST_CHECK;
+bool sandbox_filter(const struct sandbox_order *o, struct err *err) MUST_CHECK;

@@ -1,0 +1,262 @@
+/*
+ * The supervisor's side: starts a child, keeps the tail of what it says on stderr, ends it, and tells how it ended.
+ *
+ * The child is this program, exec'd again, so it holds nothing of the supervisor's memory. It gets a socket as descriptor 3,
+ * /dev/null as stdin, and a pipe as stdout and stderr whose writing end never blocks: a child that floods it loses text, not
+ * time. The child leads a session of its own, so one kill reaches all of it; in a pid namespace the kernel ends the rest.
+ */
+#include "core/clock.h"
+#include "gpu/sandbox/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define STDERR_TAIL_BYTES ((size_t)64 * 1024)
+#define STDERR_PIPE_BYTES (256 * 1024)
+#define EXEC_FAILED 127
+
+static unsigned layers_without;
+
+void sandbox_without(unsigned layers)
+{
+    layers_without = layers;
+}
+
+struct words { int count; char *list[2 * SANDBOX_MAX_PATHS + 16]; };
+
+static void words_done(struct words *w)
+{
+    for (int i = 0; i < w->count; i++)
+        free(w->list[i]);
+}
+DEFINE_CLEANUP(words, struct words, words_done(it))
+
+static bool add_paths(struct words *w, const char *key, const char *const *paths, struct err *err)
+{
+    int count = 0;
+    for (const char *const *p = paths; p && *p; p++) {
+        if (**p != '/' || strlen(*p) >= PATH_MAX / 2)
+            return err_set(err, ERR_INVALID, "a path for the sandbox must be absolute and short: \"%.100s\"", *p);
+        if (++count > SANDBOX_MAX_PATHS / 2)
+            return err_set(err, ERR_INVALID, "more than %d paths for the sandbox", SANDBOX_MAX_PATHS / 2);
+        w->list[w->count++] = xfmt("%s=%s", key, *p);
+    }
+    return true;
+}
+
+static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l, const struct sandbox_paths *paths, struct err *err)
+{
+    w->list[w->count++] = xstrdup(program_invocation_short_name);
+    w->list[w->count++] = xstrdup("child");
+    w->list[w->count++] = xstrdup(role);
+    w->list[w->count++] = xfmt("limits=%lld,%lld,%lld,%d,%d", (long long)l->cpu_seconds, (long long)l->memory_bytes,
+                               (long long)l->file_bytes, l->open_files, l->processes);
+    w->list[w->count++] = xfmt("parent=%d", (int)getpid());
+    w->list[w->count++] = xfmt("without=%u", layers_without);
+    return !paths || (add_paths(w, "ro", paths->read_only, err) && add_paths(w, "dev", paths->devices, err));
+}
+
+/* After vfork, in our own memory: system calls only, and nothing is changed but what the kernel keeps for the child. */
+static _Noreturn void become_child(char **argv, char **env, int socket, int null, int output, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int s = 1; s < 32; s++)
+        signal(s, SIG_DFL);           /* exec would keep what is ignored */
+    setsid();
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(EXEC_FAILED);
+    /* The three may sit anywhere, also on 0 to 3: lift them out of the way first. */
+    int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10), up_output = fcntl(output, F_DUPFD, 10);
+    if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 || dup2(up_socket, SANDBOX_SOCKET_FD) < 0 ||
+        close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+        _exit(EXEC_FAILED);
+    execve("/proc/self/exe", argv, env);
+    _exit(EXEC_FAILED);
+}
+
+/* vfork in a function of its own, so that nothing of the caller's lives in registers across its two returns. */
+static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int socket, int null, int output)
+{
+    pid_t parent = getpid(), pid = vfork();
+    if (pid == 0)
+        become_child(argv, env, socket, null, output, parent);
+    return pid;
+}
+
+static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths, const char *const *env,
+                  struct sandbox_child *ret, struct err *err)
+{
+    cleanup(words) struct words w = {0};
+    static const char *const no_env[] = {NULL};
+    if (!make_words(&w, role, limits, paths, err))
+        return false;
+    int pair[2], output[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return err_errno(err, ERR_INTERNAL, "socketpair for a child");
+    cleanup(fd) int ours = pair[0];
+    cleanup(fd) int theirs = pair[1];
+    if (pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0)
+        return err_errno(err, ERR_INTERNAL, "pipe for a child");
+    cleanup(fd) int tail = output[0];
+    cleanup(fd) int head = output[1];
+    (void)fcntl(tail, F_SETPIPE_SZ, STDERR_PIPE_BYTES);    /* smaller only means an earlier cut */
+    cleanup(fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return err_errno(err, ERR_INTERNAL, "open /dev/null");
+    int64_t started_ns = clock_mono_ns();
+    pid_t pid = start_child(w.list, (char **)(env ? env : no_env), theirs, null, head);
+    if (pid < 0)
+        return err_errno(err, ERR_INTERNAL, "start a child");
+    *ret = (struct sandbox_child){.pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
+    return true;
+}
+
+bool sandbox_spawn(enum sandbox_role role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
+                   const char *const *env, struct sandbox_child *ret, struct err *err)
+{
+    return spawn(sandbox_role_name(role), limits, paths, env, ret, err);
+}
+
+/* Takes what is there, keeps the last 64 KiB. */
+static void drain(struct sandbox_child *c)
+{
+    char chunk[4096];
+    ssize_t n;
+    while (c->stderr_fd >= 0 && (n = read(c->stderr_fd, chunk, sizeof chunk)) != 0) {
+        if (n < 0) {
+            if (errno == EINTR)
+                continue;
+            return;
+        }
+        utf8_clean(&c->stderr_tail, chunk, (size_t)n);
+        if (c->stderr_tail.size > STDERR_TAIL_BYTES) {
+            size_t drop = c->stderr_tail.size - STDERR_TAIL_BYTES;
+            while (drop < c->stderr_tail.size && ((unsigned char)c->stderr_tail.data[drop] & 0xc0) == 0x80)
+                drop++;
+            memmove(c->stderr_tail.data, c->stderr_tail.data + drop, c->stderr_tail.size - drop + 1);
+            c->stderr_tail.size -= drop;
+        }
+    }
+}
+
+const char *sandbox_stderr(struct sandbox_child *c)
+{
+    drain(c);
+    return buf_cstr(&c->stderr_tail);
+}
+
+static void kill_all(const struct sandbox_child *c, int sig)
+{
+    kill(-c->pid, sig);
+    kill(c->pid, sig);      /* in case it does not lead its group yet */
+}
+
+static int64_t timeval_ns(struct timeval t)
+{
+    return (int64_t)t.tv_sec * 1000000000 + (int64_t)t.tv_usec * 1000;
+}
+
+/* Reaps; the process has ended or has been sent SIGKILL. */
+static void reap(struct sandbox_child *c, bool killed, bool timed_out, struct sandbox_status *ret)
+{
+    int wait_status = 0;
+    struct rusage use = {0};
+    while (wait4(c->pid, &wait_status, 0, &use) < 0 && errno == EINTR)
+        ;
+    /* Stragglers of its session, where there is no pid namespace to end them. */
+    kill(-c->pid, SIGKILL);
+    *ret = (struct sandbox_status){
+        .end = killed ? SANDBOX_KILLED_BY_US : WIFSIGNALED(wait_status) ? SANDBOX_SIGNALLED : SANDBOX_EXITED,
+        .code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status),
+        .timed_out = timed_out,
+        .wall_ns = clock_mono_ns() - c->started_ns,
+        .cpu_ns = timeval_ns(use.ru_utime) + timeval_ns(use.ru_stime),
+        .peak_rss_bytes = (int64_t)use.ru_maxrss * 1024,
+    };
+    drain(c);
+    if (c->fd >= 0)
+        close(c->fd);
+    if (c->stderr_fd >= 0)
+        close(c->stderr_fd);
+    c->fd = c->stderr_fd = -1;
+    c->pid = 0;
+}
+
+/* True once it has ended; false at the deadline (0: none). */
+static bool await(struct sandbox_child *c, int64_t deadline_ns)
+{
+    cleanup(fd) int end = pidfd_open(c->pid, 0);
+    while (end >= 0) {
+        int64_t left_ms = deadline_ns ? (deadline_ns - clock_mono_ns() + 999999) / 1000000 : INT_MAX;
+        if (left_ms <= 0)
+            return poll(&(struct pollfd){.fd = end, .events = POLLIN}, 1, 0) == 1;
+        struct pollfd p[2] = {{.fd = end, .events = POLLIN}, {.fd = c->stderr_fd, .events = POLLIN}};
+        int n = poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n > 0 && p[1].revents & POLLIN)
+            drain(c);
+        else if (n > 0 && p[1].revents) {
+            close(c->stderr_fd);
+            c->stderr_fd = -1;
+        }
+        if (n > 0 && p[0].revents)
+            return true;
+    }
+    return false;
+}
+
+void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_status *ret)
+{
+    BUG_ON(c->pid <= 0);
+    bool ended = await(c, deadline_ns);
+    if (!ended)
+        kill_all(c, SIGKILL);
+    reap(c, !ended, !ended, ret);
+}
+
+void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_status *ret)
+{
+    BUG_ON(c->pid <= 0);
+    if (await(c, clock_mono_ns())) {
+        reap(c, false, false, ret);
+        return;
+    }
+    if (grace_ns > 0) {
+        kill_all(c, SIGTERM);
+        await(c, clock_mono_ns() + grace_ns);
+    }
+    kill_all(c, SIGKILL);
+    reap(c, true, false, ret);
+}
+
+bool sandbox_probe(unsigned *ret_layers, struct err *err)
+{
+    static const struct sandbox_limits limits = {.cpu_seconds = 10, .memory_bytes = (int64_t)1 << 30, .open_files = 16, .processes = 16};
+    struct sandbox_child child = {0};
+    struct sandbox_status status;
+    if (!spawn(SANDBOX_PROBE, &limits, NULL, NULL, &child, err))
+        return false;
+    unsigned layers = 0;
+    struct err failed = {0};
+    struct pollfd p = {.fd = child.fd, .events = POLLIN};
+    bool told = poll(&p, 1, 10000) == 1 && fd_read_all(child.fd, &layers, sizeof layers, &failed);
+    sandbox_stop(&child, 0, &status);
+    if (!told)
+        err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code, sandbox_stderr(&child));
+    else
+        *ret_layers = layers;
+    buf_done(&child.stderr_tail);
+    return told;
+}

@@ -1,0 +1,53 @@
+// Calls of the HTTP API. The token stays in this tab (sessionStorage) and goes to this origin only.
+
+const KEY = 'proteus-token';
+
+export const token = {
+  get: () => { try { return sessionStorage.getItem(KEY) || ''; } catch { return ''; } },
+  set: (value) => { try { if (value) sessionStorage.setItem(KEY, value); else sessionStorage.removeItem(KEY); } catch { /* private mode */ } },
+};
+
+export const headers = () => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
+
+/** A refusal or failure in the service's own words (problem+json). */
+export class Problem extends Error {
+  constructor(status, doc) {
+    super(doc?.detail || doc?.title || `the service answered ${status}`);
+    this.status = status;
+    this.doc = doc;
+  }
+}
+
+export async function problemOf(response) {
+  let doc = null;
+  try { doc = await response.json(); } catch { /* not JSON */ }
+  return new Problem(response.status, doc);
+}
+
+export async function get(path) {
+  const response = await fetch(path, { headers: { Accept: 'application/json', ...headers() }, cache: 'no-store' });
+  if (!response.ok) throw await problemOf(response);
+  return response.json();
+}
+
+export async function getBlob(path) {
+  const response = await fetch(path, { headers: headers(), cache: 'no-store' });
+  if (!response.ok) throw await problemOf(response);
+  return response.blob();
+}
+
+export async function getText(path) {
+  const response = await fetch(path, { headers: headers(), cache: 'no-store' });
+  if (!response.ok) throw await problemOf(response);
+  return response.text();
+}
+
+export async function post(path, body) {
+  const response = await fetch(path, {
+    method: 'POST',
+    headers: { ...headers(), ...(body === undefined ? {} : { 'Content-Type': 'application/json' }) },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (!response.ok) throw await problemOf(response);
+  return response.json();
+}

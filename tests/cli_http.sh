@@ -1,0 +1,196 @@
+#!/bin/bash
+# The command line against a server that answers from files: requests as sent, output, exit statuses, resuming, hostile answers.
+# Usage: cli_http.sh PROTEUS FAKE_SERVER
+set -u
+proteus=$1 fake=$2
+dir=$(mktemp -d) || exit 1
+checks=0 failures=0
+export TERM=dumb
+unset PROTEUS_TOKEN PROTEUS_TOKEN_FILE PROTEUS_SERVER http_proxy https_proxy all_proxy
+
+mkfifo "$dir/stdin" && mkdir "$dir/www" || exit 1
+exec 9<>"$dir/stdin"
+"$fake" "$dir/www" <"$dir/stdin" >"$dir/port" &
+fake_pid=$!
+trap 'kill $fake_pid 2>/dev/null; rm -rf "$dir"' EXIT
+for _ in $(seq 50); do [ -s "$dir/port" ] && break; sleep 0.05; done
+export PROTEUS_SERVER=http://127.0.0.1:$(cat "$dir/port")
+
+# answer NAME STATUS TYPE <body
+answer() { { printf 'HTTP/1.1 %s X\r\nContent-Type: %s\r\nConnection: close\r\n\r\n' "$2" "$3"; cat; } >"$dir/www/$1"; }
+json() { answer "$1" 200 application/json; }
+fresh() { rm -rf "$dir/www"; mkdir "$dir/www"; }
+# run WANTED_STATUS ARGS...: output in $out, complaints in $bad
+run() {
+    local want=$1; shift
+    timeout 20 "$proteus" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    local got=$?
+    out=$(cat "$dir/out") bad=$(cat "$dir/err")
+    checks=$((checks + 1))
+    [ $got = "$want" ] || { failures=$((failures + 1)); echo "line ${BASH_LINENO[0]}: proteus $*: status $got, wanted $want: $out $bad" >&2; }
+}
+# has TEXT PATTERN
+has() { checks=$((checks + 1)); grep -qE -- "$2" <<<"$1" || { failures=$((failures + 1)); echo "line ${BASH_LINENO[0]}: no \"$2\" in: $1" >&2; }; }
+hasnt() { checks=$((checks + 1)); ! grep -qE -- "$2" <<<"$1" || { failures=$((failures + 1)); echo "line ${BASH_LINENO[0]}: \"$2\" in: $1" >&2; }; }
+sent() { has "$(cat "$dir/www/requests.log")" "$1"; }
+
+H=$(printf '%064d' 1)
+JOB='{"id":"job_1","state":"done","op":"scale","target":"sm_90a","budget":{"candidates":2},"spent":{"candidates":2},"shapes":[{"shape_hash":"'$H'","shape":{"op":"scale","axes":{"N":64}},"best":{"time_ns":3210,"speedup":{"median":1.5,"low":1.4,"high":1.6},"evidence":"emulated"}}]}'
+
+# ---- usage
+run 2
+has "$out" 'exit status'
+run 0 --help
+run 0 version
+run 2 nonsense
+run 2 jobs --nonsense
+run 2 submit --op scale
+run 2 submit --op scale --axes N=4.5
+has "$bad" 'whole number'
+run 2 fetch zz
+run 2 verify bundle.tar
+has "$bad" '--key FILE is missing'
+PROTEUS_SERVER=http://127.0.0.1:1 run 4 jobs
+has "$bad" 'cannot reach http://127.0.0.1:1'
+PROTEUS_SERVER=ftp://x run 2 jobs
+PROTEUS_SERVER=file:///etc run 2 jobs
+
+# ---- submit: what is sent
+fresh
+answer POST_v1_jobs 202 application/json <<<"$JOB"
+run 0 submit --op scale --axes N=64 --axes N=128 --dtype io=f32 --target sm_90a --candidates 3 --reuse never --token secret
+has "$out" "$H  N=64"
+has "$out" 'emulated \(estimate\)'
+sent '"shapes":\[\{"N":64\},\{"N":128\}\]'
+sent '"dtypes":\{"io":"f32"\}'
+sent '"budget":\{"candidates":3\}'
+sent '"reuse":"never"'
+sent '^Authorization: Bearer secret'
+sent '^Idempotency-Key: "key_'
+printf 'from-file\n' >"$dir/token"
+run 0 submit --op scale --axes N=64 --token-file "$dir/token"
+sent '^Authorization: Bearer from-file'
+run 2 jobs --token $'a\r\nX-Injected: 1'
+# an answer that never comes: the same key once more
+fresh
+: >"$dir/www/POST_v1_jobs.1"
+answer POST_v1_jobs 202 application/json <<<"$JOB"
+run 0 submit --op scale --axes N=64
+checks=$((checks + 1))
+[ "$(grep -c '^Idempotency-Key' "$dir/www/requests.log")" = 2 ] && [ "$(grep '^Idempotency-Key' "$dir/www/requests.log" | sort -u | wc -l)" = 1 ] ||
+    { failures=$((failures + 1)); echo "the request was not repeated with its key" >&2; }
+
+# ---- problems
+fresh
+answer POST_v1_jobs 422 application/problem+json <<'JSON'
+{"type":"/problems/invalid","title":"The request cannot be carried out","status":422,"code":"unprocessable","detail":"2 faults",
+ "errors":[{"pointer":"/shapes/0/N","detail":"must be at least 1"},{"pointer":"","detail":"evil \u001b[2J text"}]}
+JSON
+run 3 submit --op scale --axes N=0
+has "$bad" '/shapes/0/N  must be at least 1'
+has "$bad" 'unprocessable'
+hasnt "$bad" $'\x1b'
+run 3 submit --op scale --axes N=0 --json
+has "$out" '"pointer":"/shapes/0/N"'
+answer GET_v1_devices 503 application/problem+json <<<'{"title":"Something we need is missing","status":503,"code":"unavailable","detail":"no toolkit"}'
+run 5 devices
+has "$bad" 'no toolkit'
+answer GET_v1_tokens 401 application/problem+json <<<'{"title":"A token is needed","status":401,"code":"unauthenticated"}'
+run 3 token list
+has "$bad" 'token-file'
+answer GET_v1_ops 200 text/html <<<'<html>'
+run 4 ops
+has "$bad" 'is it a Proteus service'
+answer GET_v1_ops 200 application/json <<<'{"ops":['
+run 4 ops
+answer GET_v1_ops 301 text/plain <<<'moved'
+run 4 ops
+printf 'garbage\r\n\r\n' >"$dir/www/GET_v1_ops"
+run 4 ops
+
+# ---- lists, and text that a terminal would obey
+json GET_v1_ops <<<'{"ops":[{"name":"scale\u001b[31m","version":1,"description":"x\u009b31my\u202e","axes":{"N":{"type":"var"},"M":{"default":0}}}]}'
+run 0 ops
+has "$out" 'N M\?'
+hasnt "$out" $'\x1b'
+hasnt "$out" $'\xc2\x9b'
+hasnt "$out" $'\xe2\x80\xae'
+run 0 ops --json
+has "$out" 'u009b'
+hasnt "$out" $'\xc2\x9b'
+json GET_v1_jobs_limit_20 <<<'{"jobs":['"$JOB"'],"next":"cur-1","as_of":9}'
+run 0 jobs
+has "$out" 'job_1 +done +scale +sm_90a +1 +2/2'
+has "$out" '--cursor cur-1'
+json GET_v1_kernels_limit_20_op_scale <<<'{"kernels":[{"shape_hash":"'$H'","shape":{"op":"scale","axes":{"N":64},"target":"sm_90a"},"speedup":{"median":2},"time_ns":840,"evidence":"measured"}]}'
+run 0 kernels --op scale
+has "$out" '2.00x +840 ns +measured'
+json GET_v1_devices <<<'{"devices":[{"kind":"sim","name":"emulator","target":"sm_90a","health":"ok"}],"sandbox":{"level":"filtered"},"toolkit":{"version":null,"missing":"libnvrtc.so"}}'
+run 0 devices
+has "$out" 'sim +emulator +sm_90a +ok +filtered'
+has "$out" 'libnvrtc.so'
+json POST_v1_shape-hash <<<'{"shape_hash":"'$H'","canonical":"proteus-shape-v1\nop=scale@1\n"}'
+run 0 hash --op scale --axes N=64
+has "$out" 'op=scale@1'
+json POST_v1_tokens <<<'{"id":"tok_1","token":"pk_tok_1_secret","scopes":["read"]}'
+run 0 token create --scopes read --output "$dir/new"
+hasnt "$out" 'pk_tok'
+checks=$((checks + 1))
+[ "$(stat -c %a "$dir/new")" = 600 ] && [ "$(cat "$dir/new")" = pk_tok_1_secret ] || { failures=$((failures + 1)); echo "the token's file is wrong" >&2; }
+
+# ---- watch: events, a cut in mid-event, resume without loss or repetition, the end
+fresh
+json GET_v1_jobs_job_1 <<<"$JOB"
+event() { printf 'id: %s\nevent: %s\ndata: %s\n\n' "$1" "$2" "$3"; }
+{ event 1 job.state '{"id":1,"job":"job_1","state":"running"}'
+  event 2 candidate.proposed '{"id":2,"candidate":"cand_a","is_baseline":true,"notes":"generic"}'
+  event 3 candidate.verdict '{"id":3,"candidate":"cand_a","is_baseline":true,"verdict":{"code":"ok"}}'
+  event 4 candidate.proposed '{"id":4,"candidate":"cand_b","notes":"two rows a warp \u001b[5m"}'
+  printf 'id: 5\nevent: candidate.verdict\nda'; } | answer GET_v1_jobs_job_1_events.1 200 text/event-stream
+answer GET_v1_jobs_job_1_events.2 503 application/problem+json <<<'{"title":"later","status":503}'
+{ printf ': heartbeat\n\n'
+  event 5 candidate.timed '{"id":5,"candidate":"cand_b","time_ns":3210,"speedup":{"median":1.5},"evidence":"emulated"}'
+  event 6 candidate.verdict '{"id":6,"candidate":"cand_b","verdict":{"code":"ok"}}'
+  event 7 shape.best '{"id":7,"shape_hash":"'$H'","time_ns":3210,"speedup":{"median":1.5},"evidence":"emulated"}'
+  event 8 candidate.proposed '{"id":8,"candidate":"cand_c"}'
+  event 9 candidate.verdict '{"id":9,"candidate":"cand_c","verdict":{"code":"wrong_result","text":"out[3] is 1, wanted 2"}}'
+  event 10 something.new '{"id":10}'
+  event 11 job.done '{"id":11,"state":"done"}'; } | answer GET_v1_jobs_job_1_events.3 200 text/event-stream
+run 0 watch job_1
+has "$out" 'base  ok'
+has "$out" '   1  ok  +1.50x  ~3.21 us  two rows a warp'
+has "$out" '   2  wrong_result +out\[3\] is 1, wanted 2'
+has "$out" 'best so far  1.50x  ~3.21 us  emulated \(estimate\)'
+hasnt "$out" $'\x1b'
+hasnt "$out" 'measured'
+sent '^Last-Event-ID: 4'
+checks=$((checks + 1))
+[ "$(grep -c 'base  ok' <<<"$out")" = 1 ] || { failures=$((failures + 1)); echo "an event came twice" >&2; }
+# the stream of a job that has ended: 204
+fresh
+sed 's/"done"/"failed"/' <<<"$JOB" | json GET_v1_jobs_job_1
+printf 'HTTP/1.1 204 X\r\nConnection: close\r\n\r\n' >"$dir/www/GET_v1_jobs_job_1_events"
+run 1 watch job_1
+run 1 watch job_1 --after 11 --json
+sent '^Last-Event-ID: 11'
+run 3 watch nothing
+# a job that is done and has no kernel
+fresh
+sed 's/"best":{.*}}\]/"best":null}]/' <<<"$JOB" | json GET_v1_jobs_job_1
+printf 'HTTP/1.1 204 X\r\nConnection: close\r\n\r\n' >"$dir/www/GET_v1_jobs_job_1_events"
+run 1 watch job_1
+
+# ---- fetch: nothing is written unless it is verified
+fresh
+json GET_v1_kernels_$H <<<'{}'
+answer GET_v1_kernels_${H}_bundle.tar 200 application/x-tar <<<'no archive'
+answer GET_v1_signing-key 200 text/plain <<<'no key'
+run 4 fetch $H -o "$dir/kernel"
+checks=$((checks + 1)); [ ! -e "$dir/kernel" ] || { failures=$((failures + 1)); echo "an unverified bundle was written" >&2; }
+answer GET_v1_kernels_$H 404 application/problem+json <<<'{"title":"There is no such thing","status":404,"nearest":[{"shape_hash":"'$H'","shape":{"axes":{"N":32}}}]}'
+run 1 fetch $H
+has "$bad" 'nearest'
+has "$bad" 'N=32'
+
+echo "$checks checks, $failures failed"
+[ $failures = 0 ] && [ $checks -gt 80 ]

@@ -1,0 +1,1 @@
+proteus_test(test_sandbox SOURCES test_sandbox.c LIBS proteus_sandbox proteus_core LABELS sandbox TIMEOUT 120)

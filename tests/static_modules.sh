@@ -1,0 +1,16 @@
+#!/bin/sh
+# The dashboard's modules without a browser: every file parses, the pure ones are tested by node, and the rules hold that keep a
+# page safe under its content policy. Usage: static_modules.sh SOURCE_DIR
+cd "$1/static" || exit 1
+command -v node >/dev/null 2>&1 || { echo "skipped: node is not installed (apt-get install nodejs)"; exit 77; }
+failures=0
+fail() { echo "$*" >&2; failures=$((failures + 1)); }
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cp -r . "$dir/static" && cp ../tests/browser/modules.mjs "$dir/" && echo '{"type":"module"}' >"$dir/package.json"
+for f in $(cd "$dir/static" && find . -name '*.js'); do node --check "$dir/static/$f" || fail "$f does not parse"; done
+bad=$(grep -rnE 'innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc' --include='*.js' --include='*.html' .) && fail "text becomes markup or code: $bad"
+bad=$(grep -nE '<script[^>]*>[^<]|<style|style="| on[a-z]+="|https?://' index.html | grep -v 'w3.org') && fail "inline or foreign parts: $bad"
+bad=$(grep -rnE "(fetch|get|from|import)\(?['\"\`]https?:" --include='*.js' .) && fail "another host: $bad"
+node "$dir/modules.mjs" || fail "modules.mjs failed"
+[ $failures = 0 ]
