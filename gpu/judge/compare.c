@@ -143,7 +143,7 @@ static bool tile_classes(struct walk *w)
     for (int i = 0; i < w->count; i++) {
         if (class_of(w->got[i]) == class_of(w->rounded[i]))
             continue;
-        if (!wrong++ && !w->ret->wrong_class)
+        if (!wrong++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
             point_at(w, w->at[i], w->got[i], w->reference[i]);
     }
     w->ret->wrong_class += wrong;
@@ -202,7 +202,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (error > w->ret->worst || w->worst_at < 0) {
             w->ret->worst = error;
             w->worst_at = w->at[i];
-            if (!w->ret->wrong_class)
+            if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline)
@@ -380,8 +380,11 @@ static void judge_gaps(struct walk *w)
         memcpy((char *)image + at, (const char *)w->c->got + at, size);
     }
     int64_t offset;
-    if (!compare_same(t, image, w->c->got, &offset))
-        fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
+    if (compare_same(t, image, w->c->got, &offset))
+        return;
+    if (w->ret->rule == COMPARE_NONE)
+        w->ret->has_element = false;
+    fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
 }
 
 void compare_tensor(const struct compare_case *c, struct compare_result *ret)

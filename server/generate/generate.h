@@ -39,5 +39,8 @@ struct generator {
     const char *name;                                   /* "template" */
     bool (*propose)(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
 };
+/* The template search (template.c): parameters of the operator's templates, chosen by what the history says. */
+bool template_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
+
 /* NULL: there is none of that name here ("llm" for now); "external" has a NULL propose. */
 const struct generator *generator_find(const char *name);

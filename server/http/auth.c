@@ -1,7 +1,6 @@
 #include "server/http/auth.h"
 
 #include <pthread.h>
-#include <sodium.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <strings.h>
@@ -126,12 +125,21 @@ bool auth_is_open(struct auth *a)
     return atomic_load_explicit(&a->open, memory_order_acquire);
 }
 
-/* The scope of a token, SCOPE_NONE if there is no such one. Comparing takes as long for a wrong secret as for a right one. */
+/* Takes as long for a wrong hash as for a right one. */
+static bool same_hash(const struct hash_hex *a, const struct hash_hex *b)
+{
+    volatile unsigned char differs = 0;
+    for (size_t i = 0; i < HASH_HEX_SIZE; i++)
+        differs |= (unsigned char)(a->text[i] ^ b->text[i]);
+    return !differs;
+}
+
+/* The scope of a token, SCOPE_NONE if there is no such one. */
 static enum scope scope_of(struct auth *a, const char *id, const struct hash_hex *hash)
 {
     pthread_rwlock_rdlock(&a->lock);
     const struct token *t = find(a, id);
-    enum scope scope = t && !sodium_memcmp(t->hash.text, hash->text, HASH_HEX_SIZE) ? t->scope : SCOPE_NONE;
+    enum scope scope = t && same_hash(&t->hash, hash) ? t->scope : SCOPE_NONE;
     pthread_rwlock_unlock(&a->lock);
     return scope;
 }
@@ -172,17 +180,16 @@ bool auth_check(struct auth *a, const char *authorization, enum scope need, stru
 struct token_new token_make(void)
 {
     unsigned char raw[32];
-    char id[17], secret[65];
-    random_bytes(raw, 8);
-    sodium_bin2hex(id, sizeof id, raw, 8);
     random_bytes(raw, sizeof raw);
-    sodium_bin2hex(secret, sizeof secret, raw, sizeof raw);
+    struct hash_hex id = hash_of(raw, sizeof raw), secret;
+    random_bytes(raw, sizeof raw);
+    secret = hash_of(raw, sizeof raw);
     struct token_new t = {0};
-    snprintf(t.id, sizeof t.id, "%s", id);
-    snprintf(t.text, sizeof t.text, "pk_%s_%s", id, secret);
-    t.secret_hash = hash_of(secret, strlen(secret));
-    sodium_memzero(secret, sizeof secret);
-    sodium_memzero(raw, sizeof raw);
+    snprintf(t.id, sizeof t.id, "%.16s", id.text);
+    snprintf(t.text, sizeof t.text, "pk_%s_%s", t.id, secret.text);
+    t.secret_hash = hash_of(secret.text, strlen(secret.text));
+    explicit_bzero(&secret, sizeof secret);
+    explicit_bzero(raw, sizeof raw);
     return t;
 }
 

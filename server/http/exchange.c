@@ -268,12 +268,8 @@ static enum MHD_Result begin(struct exchange *ex, const char *url, enum http_met
         bool late = ex->declared_bytes <= DRAIN_MAX_BYTES && !ex->head.expect;
         return late ? MHD_YES : answer(ex);
     }
-    if (ex->refused && ex->closes)
-        return answer(ex);
-    /* without a body the answer can be given in this first call, which saves a turn */
-    bool now = !ex->has_body && (ex->req.method == HTTP_GET || ex->req.method == HTTP_OPTIONS) &&
-               (ex->refused || !(ex->req.route->flags & (ROUTE_COMMITS | ROUTE_WAITS)));
-    return now ? dispatch(ex) : MHD_YES;
+    /* an answer in this first call would make the library close the connection */
+    return ex->refused && ex->closes ? answer(ex) : MHD_YES;
 }
 
 enum MHD_Result exchange_handle(void *server, struct MHD_Connection *connection, const char *url, const char *method,

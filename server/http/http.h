@@ -93,7 +93,7 @@ void respond_header(struct response *res, const char *name, const char *fmt, ...
 /* A strong ETag over the body as it stands, and Cache-Control. */
 void respond_etag(struct response *res, const char *cache_control);
 void respond_wait(struct response *res, int64_t until_ns);
-/* Problems (RFC 9457): of an error; of faults (422 unless err says more); of any status. */
+/* Problems (RFC 9457): of an error; of faults (400 unless err says more, whose text then is the detail); of any status. */
 void respond_err(const struct request *req, struct response *res, const struct err *err);
 void respond_faults(const struct request *req, struct response *res, const struct err *err, const struct faults *f);
 void respond_problem(const struct request *req, struct response *res, int status, const char *code, const char *title,

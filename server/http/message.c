@@ -124,7 +124,7 @@ void respond_faults(const struct request *req, struct response *res, const struc
         return;
     }
     if (why.code == ERR_OK)
-        why.code = ERR_UNPROCESSABLE;
+        why.code = ERR_INVALID;
     json_t *errors = json_array();
     for (int i = 0; i < f->count && i < FAULTS_MAX; i++) {
         json_t *fault = json_object();
@@ -135,7 +135,9 @@ void respond_faults(const struct request *req, struct response *res, const struc
     json_t *extra = json_object();
     json_put(extra, "errors", errors);
     char detail[640];
-    if (f->count == 1)
+    if (why.text[0])
+        snprintf(detail, sizeof detail, "%s", why.text);
+    else if (f->count == 1)
         snprintf(detail, sizeof detail, "%s: %s", f->list[0].pointer[0] ? f->list[0].pointer : "the body", f->list[0].detail);
     else
         snprintf(detail, sizeof detail, "%d faults; the first: %s: %s", f->count,

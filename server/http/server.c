@@ -129,8 +129,9 @@ bool http_serve(struct http_server *s, struct err *err)
         {MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, c->connections, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, c->connection_timeout_s, NULL},
-        /* room for the largest head and for the library's own; ours is the smaller limit and has the better answer */
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, 2 * c->header_bytes + 16 * 1024, NULL},
+        /* Room for the largest head and some more: ours is the smaller limit and has the better answer. Not much more, since
+           the library clears all of it after each request. */
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, c->header_bytes + c->header_bytes / 2 + 8 * 1024, NULL},
         {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_completed, s},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)no_unescape, NULL},

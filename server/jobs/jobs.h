@@ -12,14 +12,15 @@
  *             "spent":{"candidates","gpu_seconds","wall_seconds","tokens"},
  *             "shapes":[SHAPE...],"step","shape"?: index of the one under work,"current"?: the candidate under work,
  *             "error"?:{"code","text"},"links":{"self","events","candidates","cancel"}}
- *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in job.c (what a runner does next).
+ *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in steps.c (what a runner does next).
  * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
  *             "tried": candidates judged,"why_ended": text|null,"links":{"kernel"}}
  *            state: waiting, baseline, searching, done, failed (its baseline cannot be judged right), skipped (never begun).
  * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
  * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
  *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
- *             "certificate_digest"|null,"signature_digest"?,"artifacts"?:{"kernel.cubin","kernel.ptx","source"},"judge_errors",
+ *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
+ *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
  *             "created","judged"|null,"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",

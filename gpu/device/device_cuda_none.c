@@ -1,0 +1,18 @@
+/* Built where CUDA's headers were not found: there is a `cuda` kind, and opening one says what is missing. */
+#include "gpu/device/inside.h"
+
+#define NOT_BUILT "this proteus-gpu was built without the CUDA toolkit's headers: build it again with CUDA_HOME set to a toolkit"
+
+static bool none_open(const char *id, struct device **ret, struct err *err)
+{
+    (void)id, (void)ret;
+    return err_set(err, ERR_UNAVAILABLE, NOT_BUILT);
+}
+
+bool device_cuda_list(json_t *list, struct err *err)
+{
+    (void)list, (void)err;
+    return true;
+}
+
+const struct device_ops device_cuda = {.kind = "cuda", .open = none_open};

@@ -1,0 +1,275 @@
+/*
+ * The device that every host has: the plan's launches, in order, through the PTX emulator. Each buffer lies at an address of its
+ * own, aligned exactly as the contract says and no more, with at least 4 KiB of nothing on both sides; every byte has a bit that
+ * says whether something has written it. So a stray access, a write to an input, a read of what nothing wrote, and an alignment
+ * that was merely lucky are all found at the instruction that does them.
+ *
+ * There is no clock here: time is estimated from what the emulator counted.
+ */
+#include "core/rng.h"
+#include "gpu/device/inside.h"
+
+#include <string.h>
+
+#define GAP_BYTES UINT64_C(4096)
+#define SIM_TARGET "sm_90a"
+
+struct device { const struct ptx_device_row *row; };
+
+struct device_program {
+    struct device *device;
+    struct ptx_module *module;
+    struct plan plan;
+    int tensor_count, buffer_count;
+    struct program_buffer buffers[PROGRAM_MAX_BUFFERS];
+    struct tensor tensors[OP_MAX_TENSORS];
+    bool has_resources;
+    struct ptx_resources resources[PLAN_MAX_STEPS];
+};
+
+static bool sim_open(const char *id, struct device **ret, struct err *err)
+{
+    const struct ptx_device_row *row = ptx_device_find(SIM_TARGET);
+    if (strcmp(id, "sim") != 0)
+        return err_set(err, ERR_NOT_FOUND, "no emulated device \"%.40s\": it is called sim", id);
+    if (!row)
+        return err_set(err, ERR_INTERNAL, "the emulator has no figures of a card for %s", SIM_TARGET);
+    struct device *d = xalloc(sizeof *d);
+    d->row = row;
+    *ret = d;
+    return true;
+}
+
+static void sim_close(struct device *d)
+{
+    free(d);
+}
+
+static bool sim_info(struct device *d, struct device_info *ret, struct err *err)
+{
+    (void)err;
+    *ret = (struct device_info){.kind = "sim", .id = "sim", .target = SIM_TARGET, .sm_count = d->row->sm_count, .healthy = true,
+                                .l2_bytes = (int64_t)d->row->l2_bytes};
+    snprintf(ret->name, sizeof ret->name, "emulator (%s's figures)", d->row->name);
+    return true;
+}
+
+static void sim_unload(struct device_program *p)
+{
+    if (p)
+        ptx_free(p->module);
+    free(p);
+}
+DEFINE_CLEANUP(program, struct device_program *, sim_unload(*it))
+
+static bool sim_load(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err)
+{
+    cleanup(program) struct device_program *p = xalloc(sizeof *p);
+    struct ptx_finding finding = {0};
+    if (!ptx_parse(what->ptx, what->ptx_bytes, &ptx_default_limits, &p->module, &finding, err))
+        return false;
+    *ret = NULL;
+    if (!p->module)
+        return fault_from_finding(fault, &finding, -1, what->plan);
+    if (!plan_fits(p->module, what, fault))
+        return true;
+    p->device = d;
+    p->plan = *what->plan;
+    p->tensor_count = what->shape->op->tensor_count;
+    memcpy(p->tensors, what->tensors, (size_t)p->tensor_count * sizeof *p->tensors);
+    p->buffer_count = program_buffers(what, p->buffers);
+    for (int i = 0; i < p->tensor_count; i++)
+        p->buffers[i].tensor = &p->tensors[i];
+    if (what->resources) {
+        p->has_resources = true;
+        for (int i = 0, launch = 0; i < p->plan.step_count; i++)
+            if (!p->plan.steps[i].is_memset)
+                p->resources[i] = what->resources[launch++];
+    }
+    *ret = steal(&p);
+    return true;
+}
+
+/* ---- memory of one run ---- */
+
+struct arena { struct ptx_buffer list[PROGRAM_MAX_BUFFERS]; int count; };
+
+static void arena_done(struct arena *a)
+{
+    for (int i = 0; i < a->count; i++) {
+        free(a->list[i].data);
+        free(a->list[i].initialised);
+    }
+}
+DEFINE_CLEANUP(arena, struct arena, arena_done(it))
+
+static void lay_out(const struct device_program *p, const struct device_run *how, struct arena *a)
+{
+    uint64_t cursor = UINT64_C(0x700000000000) + (rng_mix(how->schedule_seed) & 0xffff) * GAP_BYTES * 512;
+    for (int i = 0; i < p->buffer_count; i++) {
+        const struct program_buffer *b = &p->buffers[i];
+        struct ptx_buffer *to = &a->list[a->count++];
+        uint64_t alignment = (uint64_t)b->alignment_bytes, step = alignment * 2 > GAP_BYTES ? alignment * 2 : GAP_BYTES;
+        size_t bytes = (size_t)b->bytes;
+        /* An odd multiple of the alignment: whoever counts on twice as much is wrong here. */
+        uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + alignment;
+        *to = (struct ptx_buffer){.address = address, .bytes = bytes, .data = xalloc(bytes ? bytes : 1), .writable = b->writable};
+        snprintf(to->name, sizeof to->name, "%s", b->name);
+        if (b->output) {
+            to->initialised = xalloc(bytes / 8 + 8);
+            fill_pattern(to->data, bytes, how->poison);
+        } else if (bytes) {
+            memcpy(to->data, how->tensors[i], bytes);
+        }
+        cursor = address + bytes;
+    }
+}
+
+static void set_memory(struct ptx_buffer *b, uint8_t value)
+{
+    memset(b->data, value, b->bytes);
+    memset(b->initialised, 0xff, b->bytes / 8 + 1);
+}
+
+/* ---- after the run: is each output whole? ---- */
+
+static bool byte_written(const struct ptx_buffer *b, int64_t i)
+{
+    return b->initialised[i / 8] >> (i % 8) & 1;
+}
+
+static bool all_written(const struct ptx_buffer *b)
+{
+    size_t whole = b->bytes / 8;
+    for (size_t i = 0; i < whole; i++)
+        if (b->initialised[i] != 0xff)
+            return false;
+    return b->bytes % 8 == 0 || (b->initialised[whole] & ((1u << b->bytes % 8) - 1)) == (1u << b->bytes % 8) - 1;
+}
+
+/* Padding between strided rows is nobody's: only bytes of elements count. */
+static bool check_written(const struct tensor *t, const struct ptx_buffer *b, struct device_fault *fault)
+{
+    int64_t missing = 0, first = -1;
+    int size = dtype_bytes(t->dtype);
+    if (all_written(b))
+        return true;
+    for (int64_t i = 0; i < t->elements; i++) {
+        int64_t at = tensor_offset(t, i) * size, lost = 0;
+        for (int k = 0; k < size; k++)
+            lost += !byte_written(b, at + k);
+        if (lost && first < 0)
+            first = i;
+        missing += lost;
+    }
+    if (!missing)
+        return true;
+    json_t *d = json_pack("{s:s,s:I,s:I,s:I}", "buffer", b->name, "missing_bytes", (json_int_t)missing, "bytes", (json_int_t)(t->elements * size),
+                          "index", (json_int_t)first);
+    return fault_set(fault, VERDICT_WRONG_RESULT, d, "%lld of %lld bytes of %s were never written, the first at element %lld", (long long)missing,
+                     (long long)(t->elements * size), b->name, (long long)first);
+}
+
+/* ---- the run ---- */
+
+static void make_launch(const struct device_program *p, const struct plan_step *s, const struct arena *a, struct ptx_launch *ret)
+{
+    *ret = (struct ptx_launch){.kernel = s->kernel, .dynamic_shared_bytes = s->shared_bytes, .cooperative = p->plan.cooperative, .arg_count = s->arg_count};
+    for (int d = 0; d < 3; d++) {
+        ret->grid[d] = s->grid[d];
+        ret->block[d] = s->block[d];
+        ret->cluster[d] = s->cluster[d];
+    }
+    for (int i = 0; i < s->arg_count; i++) {
+        int buffer = argument_buffer(&s->args[i], p->tensor_count);
+        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value : a ? a->list[buffer].address : 0};
+    }
+}
+
+static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err)
+{
+    cleanup(arena) struct arena a = {.count = 0};
+    struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races};
+    if (how->thread_instruction_limit)
+        options.limits.thread_instructions = how->thread_instruction_limit;
+    if (how->wall_limit_ns)
+        options.limits.wall_ns = how->wall_limit_ns;
+    options.limits.threads = how->threads;
+    lay_out(p, how, &a);
+    for (int i = 0; i < p->plan.step_count; i++) {
+        const struct plan_step *s = &p->plan.steps[i];
+        struct ptx_launch launch;
+        struct ptx_finding finding = {0};
+        ret->counts[i] = (struct ptx_counts){0};
+        if (s->is_memset) {
+            set_memory(&a.list[p->tensor_count + s->memset_workspace], s->memset_value);
+            continue;
+        }
+        make_launch(p, s, &a, &launch);
+        if (!ptx_run(p->module, &launch, a.list, a.count, &options, &finding, &ret->counts[i], err))
+            return false;
+        if (finding.kind != PTX_CLEAN)
+            return fault_from_finding(fault, &finding, i, &p->plan);
+    }
+    for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK; t++)
+        if (p->buffers[t].output)
+            check_written(&p->tensors[t], &a.list[t], fault);
+    for (int t = 0; t < p->tensor_count; t++)
+        if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
+            memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
+    ret->step_count = p->plan.step_count;
+    ret->guards_intact = true;
+    return true;
+}
+
+/* ---- estimate ---- */
+
+static json_t *estimate_terms(const struct plan_step *s, const struct ptx_estimate *e)
+{
+    json_t *d = json_object();
+    json_put_str(d, "kernel", s->kernel);
+    json_put_num(d, "ns", e->ns);
+    json_put_str(d, "bound", e->bound);
+    json_put_num(d, "dram_ns", e->dram_ns);
+    json_put_num(d, "l2_ns", e->l2_ns);
+    json_put_num(d, "issue_ns", e->issue_ns);
+    json_put_num(d, "latency_ns", e->latency_ns);
+    json_put_num(d, "shared_ns", e->shared_ns);
+    json_put_num(d, "launch_ns", e->launch_ns);
+    json_put_num(d, "occupancy", e->occupancy);
+    json_put_int(d, "blocks_per_sm", e->blocks_per_sm);
+    return d;
+}
+
+/* Steps follow one another like the nodes of a graph: each pays its own launch, which is part of its estimate. */
+static bool sim_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err)
+{
+    const struct ptx_device_row *row = p->device->row;
+    if (run->step_count != p->plan.step_count)
+        return err_set(err, ERR_INTERNAL, "an estimate needs the counts of a whole run");
+    json_t *steps = json_array();
+    double total = 0;
+    for (int i = 0; i < p->plan.step_count; i++) {
+        const struct plan_step *s = &p->plan.steps[i];
+        if (s->is_memset) {
+            double bytes = (double)p->plan.workspaces[s->memset_workspace].bytes, ns = row->launch_ns + bytes / row->l2_bytes_per_ns;
+            total += ns;
+            json_array_append_new(steps, json_pack("{s:s,s:f}", "memset", p->plan.workspaces[s->memset_workspace].name, "ns", ns));
+            continue;
+        }
+        static const struct ptx_resources unknown = {.registers_thread = 64};
+        struct ptx_launch launch;
+        struct ptx_estimate e = {0};
+        make_launch(p, s, NULL, &launch);
+        ptx_estimate_time(&run->counts[i], &launch, p->has_resources ? &p->resources[i] : &unknown, row, &e);
+        total += e.ns;
+        json_array_append_new(steps, estimate_terms(s, &e));
+    }
+    *ret_ns = total;
+    *ret_terms = json_pack("{s:s,s:o}", "modelled", row->name, "steps", steps);
+    return true;
+}
+
+const struct device_ops device_sim = {
+    .kind = "sim", .open = sim_open, .close = sim_close, .info = sim_info, .load = sim_load, .unload = sim_unload, .run = sim_run, .estimate = sim_estimate,
+};

@@ -1,0 +1,36 @@
+/* Admit: the candidate's form, and its plan's arithmetic for this shape. Afterwards the candidate is frozen: seeds are drawn. */
+#include "gpu/judge/internal.h"
+
+#include <string.h>
+
+static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc, struct verdict *v, struct err *err)
+{
+    struct faults f = {0};
+    char why[400];
+    s->present = true;
+    if (!candidate_parse(doc, "", &s->candidate, &f)) {
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s: %s", f.list[0].pointer[0] ? f.list[0].pointer : "/", f.list[0].detail);
+        return side_verdict(j, s, v, err);
+    }
+    if (s->candidate.language == LANGUAGE_TRITON)
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "/language: triton is not available on this judge; it takes cuda and ptx");
+    else if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why) || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why))
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
+    else
+        s->plan_doc = plan_encode(&s->plan, &j->shape);
+    return side_verdict(j, s, v, err);
+}
+
+/* What both sides have in common is too large for the children: ours to say, not a verdict. */
+bool phase_admit(struct judge *j, struct verdict *v, struct err *err)
+{
+    const json_t *baseline = json_object_get(j->task, "baseline");
+    j->sides[CANDIDATE].name = "candidate", j->sides[BASELINE].name = "baseline";
+    STEP(admit_side(j, &j->sides[CANDIDATE], json_object_get(j->task, "candidate"), v, err));
+    if (baseline && !json_is_null(baseline))
+        STEP(admit_side(j, &j->sides[BASELINE], baseline, v, err));
+    regimes_plan(j);
+    json_put_int(j->phase, "source_bytes", (int64_t)j->sides[CANDIDATE].candidate.source_bytes);
+    json_put_int(j->phase, "steps", j->sides[CANDIDATE].plan.step_count);
+    return true;
+}

@@ -1,0 +1,48 @@
+/* An operator's baseline on given inputs, once: what golden files are compared with. The same children as in a judgement. */
+#include "gpu/judge/internal.h"
+
+#include <string.h>
+
+static bool outputs_of(struct judge *j, const void *const *inputs, void **outputs, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    STEP(phase_admit(j, v, err));
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (inputs[t]) {
+            j->regimes[0].inputs[t] = xalloc((size_t)j->tensors[t].bytes);
+            memcpy(j->regimes[0].inputs[t], inputs[t], (size_t)j->tensors[t].bytes);
+        }
+    j->regimes[0].made = j->regimes[0].referenced = true;
+    j->keep_regimes = false;            /* no inputs of our own are wanted */
+    STEP(phase_compile(j, v, err));
+    STEP(phase_assemble(j, v, err));
+    if (j->on_card && !run_start(j, s, SANDBOX_RUN_CUDA, err))
+        return false;
+    STEP(run_open(j, s, j->device, v, err));
+    STEP(run_load(j, s, j->on_card, "emulate", v, err));
+    STEP(run_inputs(j, s, 0, "emulate", v, err));
+    const struct run_order o = {.poison = j->poison[0], .place = DEVICE_AT_END, .check_races = true,
+                                .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
+    STEP(run_once(j, s, &o, "emulate", v, err));
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (s->outputs[t])
+            memcpy(outputs[t], s->outputs[t], (size_t)j->tensors[t].bytes);
+    return true;
+}
+
+bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, const void *const *inputs, void **outputs, struct err *err)
+{
+    cleanup(judge) struct judge *j = judge_new(config, NULL, NULL, NULL);
+    cleanup(verdict) struct verdict v = {.code = VERDICT_OK};
+    cleanup(json) json_t *candidate = NULL, *task = json_object();
+    if (!candidate_load(shape->op->dir, "baseline", &candidate, err))
+        return false;
+    json_put(task, "shape", shape_encode(shape));
+    json_put(task, "candidate", steal(&candidate));
+    j->task = task;
+    if (!judge_begin(j, err) || !outputs_of(j, inputs, outputs, &v, err))
+        return false;
+    if (v.code != VERDICT_OK)
+        return err_set(err, ERR_INTERNAL, "the baseline of %s: %s: %s", shape->op->name, verdict_name(v.code), v.text);
+    return true;
+}

@@ -1,0 +1,115 @@
+/* A child's life: lock down, say hello, answer jobs until the socket ends. */
+#include "gpu/judge/child.h"
+#include "gpu/judge/judge.h"
+#include "gpu/sandbox/sandbox.h"
+
+#include <signal.h>
+#include <string.h>
+
+static bool do_shape(struct child_state *s, const json_t *job, struct err *err)
+{
+    struct op_set one = {1, &s->op};
+    struct faults faults = {0};
+    if (!op_load(json_str(job, "op_dir", ""), &s->op, err))
+        return false;
+    if (!shape_parse(&one, json_object_get(job, "shape"), "", "", &s->shape, &faults))
+        return err_set(err, ERR_INTERNAL, "the child cannot read the shape: %s %s", faults.list[0].pointer, faults.list[0].detail);
+    return shape_tensors(&s->shape, s->tensors, err) && child_answer(json_object(), err);
+}
+
+#define R(role) (1u << SANDBOX_##role)
+#define RUNS (R(RUN_SIM) | R(RUN_CUDA))
+static const struct { const char *name; unsigned roles; child_job *job; } jobs[] = {
+    {"compile", R(COMPILE), child_do_compile},
+    {"assemble", R(COMPILE), child_do_assemble},
+    {"shape", R(REFERENCE) | RUNS, do_shape},
+    {"reference", R(REFERENCE), child_do_reference},
+    {"open", RUNS, child_do_open},
+    {"scan", RUNS, child_do_scan},
+    {"load", RUNS, child_do_load},
+    {"inputs", RUNS, child_do_inputs},
+    {"run", RUNS, child_do_run},
+    {"estimate", RUNS, child_do_estimate},
+    {"calibrate", RUNS, child_do_calibrate},
+    {"time_setup", RUNS, child_do_time_setup},
+    {"time_block", RUNS, child_do_time_block},
+    {"time_output", RUNS, child_do_time_output},
+};
+
+bool child_answer(json_t *doc, struct err *err)
+{
+    cleanup(json) json_t *mine = doc;
+    return wire_send_json(CHILD_FD, WIRE_RESULT, mine, err);
+}
+
+uint64_t child_u64(const json_t *job, const char *key)
+{
+    return strtoull(json_str(job, key, "0"), NULL, 16);
+}
+
+json_t *child_u64_json(uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "0x%016llx", (unsigned long long)value);
+    return json_string(text);
+}
+
+bool child_receive_inputs(struct child_state *s, struct err *err)
+{
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        char name[16];
+        if (s->op->tensors[t].role == OP_OUTPUT)
+            continue;
+        if (!s->inputs[t])
+            s->inputs[t] = xalloc((size_t)s->tensors[t].bytes);
+        snprintf(name, sizeof name, "t%d", t);
+        if (!wire_receive_blob(CHILD_FD, 0, name, s->inputs[t], (size_t)s->tensors[t].bytes, err))
+            return false;
+    }
+    return true;
+}
+
+static bool one_job(struct child_state *s, enum sandbox_role role, const json_t *job, struct err *err)
+{
+    const char *what = json_str(job, "do", "");
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        if (strcmp(jobs[i].name, what) != 0 || !(jobs[i].roles & 1u << role))
+            continue;
+        bool needs_shape = role != SANDBOX_COMPILE && jobs[i].job != do_shape;
+        if (needs_shape && !s->op)
+            return err_set(err, ERR_INTERNAL, "job \"%s\" before the shape", what);
+        return jobs[i].job(s, job, err);
+    }
+    return err_set(err, ERR_INTERNAL, "a %s child has no job \"%.40s\"", sandbox_role_name(role), what);
+}
+
+int child_main(int argc, char **argv, const struct device_ops *device)
+{
+    static struct child_state state;
+    enum sandbox_role role;
+    unsigned layers = 0;
+    struct err err = {0};
+    signal(SIGPIPE, SIG_IGN);
+    if (!sandbox_enter(argc, argv, &role, &layers, &err)) {
+        fprintf(stderr, "sandbox: %s\n", err.text);
+        return 3;
+    }
+    state.ops = device;
+    hash_init();
+    cleanup(json) json_t *hello = json_object();
+    json_put_str(hello, "version", PROTEUS_VERSION);
+    json_put_int(hello, "layers", layers);
+    json_put_str(hello, "level", sandbox_level(layers));
+    if (!wire_send_json(CHILD_FD, WIRE_HELLO, hello, &err))
+        return 4;
+    for (;;) {
+        cleanup(wire_frame) struct wire_frame f = {0};
+        if (!wire_receive(CHILD_FD, 0, &f, &err))
+            return 0;           /* the supervisor is done with us */
+        if (!wire_expect(&f, WIRE_JOB, &err) || !one_job(&state, role, f.json, &err)) {
+            cleanup(json) json_t *failure = wire_error_encode(&err);
+            (void)!wire_send_json(CHILD_FD, WIRE_ERROR, failure, &err);
+            return 5;
+        }
+    }
+}

@@ -1,0 +1,318 @@
+/*
+ * In the run child: the device with the candidate. It gets PTX, cubin, plan and raw inputs, and gives back raw outputs; it knows
+ * neither seeds nor expected results. Scanning and emulating parse hostile text: that is why they are here and not in the
+ * supervisor, which takes their findings as plain JSON.
+ */
+#include "gpu/judge/child.h"
+#include "core/clock.h"
+#include "gpu/judge/limits.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* ---- records ---- */
+
+json_t *child_finding_encode(const struct ptx_finding *f)
+{
+    if (f->kind == PTX_CLEAN)
+        return json_null();
+    json_t *doc = json_object();
+    json_put_str(doc, "verdict", ptx_finding_verdict(f->kind));
+    json_put_str(doc, "text", f->text);
+    if (f->ptx_line > 0)
+        json_put_int(doc, "ptx_line", f->ptx_line);
+    if (f->source_line > 0)
+        json_put_int(doc, "source_line", f->source_line);
+    if (f->opcode[0])
+        json_put_str(doc, "opcode", f->opcode);
+    return doc;
+}
+
+#define COUNT_TABLE(X)                                                                                                                \
+    X(thread_instructions) X(warp_instructions) X(blocks) X(warps) X(global_load_bytes) X(global_store_bytes) X(global_load_requests) \
+    X(global_store_requests) X(global_load_sectors) X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors)            \
+    X(shared_requests) X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)
+
+json_t *child_counts_encode(const struct ptx_counts *c)
+{
+    json_t *doc = json_object();
+#define X(field) json_put_int(doc, #field, (int64_t)c->field);
+    COUNT_TABLE(X)
+#undef X
+    return doc;
+}
+
+static json_t *fault_encode(const struct device_fault *f)
+{
+    if (f->code == VERDICT_OK)
+        return json_null();
+    json_t *doc = json_object();
+    json_put_str(doc, "code", verdict_name(f->code));
+    json_put_str(doc, "text", f->text);
+    if (f->detail)
+        json_put(doc, "detail", json_incref(f->detail));
+    return doc;
+}
+
+/* ---- open, scan, load ---- */
+
+bool child_do_open(struct child_state *s, const json_t *job, struct err *err)
+{
+    const char *id = json_str(job, "device", "sim");
+    struct device_info info = {0};
+    if (!s->ops)
+        s->ops = device_find(id);
+    if (!s->ops)
+        return err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+    if (!s->ops->open(id, &s->device, err) || !s->ops->info(s->device, &info, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "info", device_info_encode(&info));
+    return child_answer(doc, err);
+}
+
+static json_t *kernels_encode(const struct ptx_module *m)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < ptx_kernel_count(m); i++) {
+        struct ptx_kernel k;
+        if (ptx_kernel_get(m, i, &k))
+            json_array_append_new(list, json_string(k.name));
+    }
+    return list;
+}
+
+bool child_do_scan(struct child_state *s, const json_t *job, struct err *err)
+{
+    if (!wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err))
+        return false;
+    const json_t *d = json_object_get(job, "declares");
+    const struct ptx_declares declares = {json_bool(d, "atomics", false), json_bool(d, "cooperative", false), json_bool(d, "cache_hints", false)};
+    cleanup(ptx) struct ptx_module *m = NULL;
+    cleanup(buf) struct buf unsupported = {.limit = 1024};
+    struct ptx_finding finding = {0};
+    struct ptx_scan scan = {0};
+    json_t *doc = json_object(), *flags = json_array(), *uses = json_object();
+    json_put(doc, "flags", flags);
+    json_put(doc, "uses", uses);
+    if (!ptx_parse(buf_cstr(&s->ptx), s->ptx.size, &ptx_default_limits, &m, &finding, err) || (m && !ptx_scan(m, &declares, &scan, err))) {
+        json_decref(doc);
+        return false;
+    }
+    json_put(doc, "refused", child_finding_encode(m ? &scan.refused : &finding));
+    if (m) {
+        for (int i = 0; i < scan.flag_count; i++)
+            json_array_append_new(flags, json_pack("{s:s,s:i,s:i,s:s}", "rule", scan.flags[i].rule, "ptx_line", scan.flags[i].ptx_line,
+                                                   "source_line", scan.flags[i].source_line, "text", scan.flags[i].text));
+        json_put_bool(uses, "atomics", scan.uses_atomics);
+        json_put_bool(uses, "grid_barrier", scan.uses_grid_barrier);
+        json_put_bool(uses, "cache_hints", scan.uses_cache_hints);
+        json_put_bool(uses, "clock", scan.uses_clock);
+        json_put(doc, "kernels", kernels_encode(m));
+        ptx_unsupported(m, &unsupported);
+    }
+    json_put_str(doc, "unsupported", buf_cstr(&unsupported));
+    return child_answer(doc, err);
+}
+
+static bool take_resources(struct child_state *s, const json_t *list)
+{
+    for (int i = 0; i < PLAN_MAX_STEPS; i++) {
+        const json_t *r = json_array_get(list, (size_t)i);
+        s->resources[i] = (struct ptx_resources){(int)json_int(r, "registers", 0), (uint32_t)json_int(r, "shared_bytes", 0),
+                                                 (uint32_t)json_int(r, "local_bytes", 0)};
+    }
+    return json_is_array(list);
+}
+
+bool child_do_load(struct child_state *s, const json_t *job, struct err *err)
+{
+    bool with_cubin = json_bool(job, "cubin", false), with_resources = take_resources(s, json_object_get(job, "resources"));
+    if (!s->device)
+        return err_set(err, ERR_INTERNAL, "load before open");
+    if (!plan_parse(json_object_get(job, "plan"), &s->shape, &s->plan, err)
+        || !wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err)
+        || (with_cubin && !wire_receive_blob_buf(CHILD_FD, 0, "kernel.cubin", (size_t)LIMIT_CUBIN_BYTES, &s->cubin, err)))
+        return false;
+    if (s->program)
+        s->ops->unload(steal(&s->program));
+    s->ran = false;
+    const struct device_load what = {
+        .shape = &s->shape, .tensors = s->tensors, .plan = &s->plan, .ptx = buf_cstr(&s->ptx), .ptx_bytes = s->ptx.size,
+        .cubin = with_cubin ? s->cubin.data : NULL, .cubin_bytes = with_cubin ? s->cubin.size : 0,
+        .resources = with_resources ? s->resources : NULL,
+    };
+    cleanup(device_fault) struct device_fault fault = {0};
+    if (!s->ops->load(s->device, &what, &s->program, &fault, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "fault", fault_encode(&fault));
+    return child_answer(doc, err);
+}
+
+/* ---- run ---- */
+
+bool child_do_inputs(struct child_state *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    return child_receive_inputs(s, err) && child_answer(json_object(), err);
+}
+
+static bool loaded(const struct child_state *s, struct err *err)
+{
+    return s->program ? true : err_set(err, ERR_INTERNAL, "no program is loaded");
+}
+
+/* Whether inputs still hold what was uploaded. Inouts are the supervisor's to judge. */
+static bool inputs_intact(const struct child_state *s, int *ret_tensor)
+{
+    for (int t = 0; t < s->op->tensor_count; t++)
+        if (s->op->tensors[t].role == OP_INPUT && memcmp(s->inputs[t], s->outputs[t], (size_t)s->tensors[t].bytes) != 0) {
+            *ret_tensor = t;
+            return false;
+        }
+    return true;
+}
+
+static bool send_outputs(struct child_state *s, struct err *err)
+{
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        char name[16];
+        snprintf(name, sizeof name, "o%d", t);
+        if (s->op->tensors[t].role != OP_INPUT && !wire_send_blob(CHILD_FD, name, s->outputs[t], (size_t)s->tensors[t].bytes, err))
+            return false;
+    }
+    return true;
+}
+
+bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
+{
+    if (!loaded(s, err))
+        return false;
+    for (int t = 0; t < s->op->tensor_count; t++)
+        if (!s->outputs[t])
+            s->outputs[t] = xalloc((size_t)s->tensors[t].bytes);
+    const struct device_run how = {
+        .tensors = (const void *const *)s->inputs,
+        .poison = child_u64(job, "poison"),
+        .place = strcmp(json_str(job, "place", "end"), "start") == 0 ? DEVICE_AT_START : DEVICE_AT_END,
+        .schedule_seed = child_u64(job, "schedule_seed"),
+        .check_races = json_bool(job, "check_races", false),
+        .wall_limit_ns = json_int(job, "wall_limit_ns", LIMIT_RUN_WALL_NS),
+        .thread_instruction_limit = (uint64_t)json_int(job, "thread_instruction_limit", LIMIT_THREAD_INSTRUCTIONS),
+        .threads = (int)json_int(job, "threads", 1),
+    };
+    cleanup(device_fault) struct device_fault fault = {0};
+    s->last = (struct device_run_result){.tensors = s->outputs};
+    s->ran = false;
+    int64_t from = clock_mono_ns();
+    if (!s->ops->run(s->program, &how, &s->last, &fault, err))
+        return false;
+    s->ran = fault.code == VERDICT_OK;
+    json_t *doc = json_object(), *counts = json_array();
+    int changed = -1;
+    json_put(doc, "fault", fault_encode(&fault));
+    json_put_int(doc, "ns", clock_mono_ns() - from);
+    json_put(doc, "counts", counts);
+    if (s->ran) {
+        json_put_bool(doc, "guards_intact", s->last.guards_intact);
+        json_put_bool(doc, "inputs_intact", inputs_intact(s, &changed));
+        if (changed >= 0)
+            json_put_str(doc, "changed", s->op->tensors[changed].name);
+        for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
+            json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
+    }
+    return child_answer(doc, err) && (!s->ran || send_outputs(s, err));
+}
+
+bool child_do_estimate(struct child_state *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    double ns = 0;
+    json_t *terms = NULL;
+    if (!loaded(s, err))
+        return false;
+    if (!s->ops->estimate || !s->ran)
+        return err_set(err, ERR_INTERNAL, "nothing to estimate from");
+    if (!s->ops->estimate(s->program, &s->last, &ns, &terms, err))
+        return false;
+    json_t *doc = json_object();
+    json_put_num(doc, "ns", ns);
+    json_put(doc, "terms", terms ? terms : json_null());
+    return child_answer(doc, err);
+}
+
+/* ---- time, on a card ---- */
+
+bool child_do_calibrate(struct child_state *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    json_t *figures = NULL;
+    if (!s->device)
+        return err_set(err, ERR_INTERNAL, "calibrate before open");
+    if (s->ops->calibrate && !s->ops->calibrate(s->device, &figures, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "calibration", figures ? figures : json_null());
+    return child_answer(doc, err);
+}
+
+bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *err)
+{
+    bool rotate[OP_MAX_TENSORS] = {0};
+    int sets = 0;
+    if (!loaded(s, err))
+        return false;
+    if (!s->ops->time_setup)
+        return err_set(err, ERR_INTERNAL, "this device has no clock");
+    for (int t = 0; t < s->op->tensor_count; t++)
+        rotate[t] = json_is_true(json_array_get(json_object_get(job, "rotate"), (size_t)t));
+    const struct device_time_setup how = {
+        .tensors = (const void *const *)s->inputs, .rotate = rotate, .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
+        .max_sets = (int)json_int(job, "max_sets", 1), .seed = child_u64(job, "seed"),
+    };
+    cleanup(device_fault) struct device_fault fault = {0};
+    if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "fault", fault_encode(&fault));
+    json_put_int(doc, "sets", sets);
+    return child_answer(doc, err);
+}
+
+bool child_do_time_block(struct child_state *s, const json_t *job, struct err *err)
+{
+    struct device_sample sample = {0};
+    cleanup(device_fault) struct device_fault fault = {0};
+    const struct device_time_block how = {(int)json_int(job, "launches", 1), child_u64(job, "order_seed")};
+    if (!loaded(s, err) || !s->ops->time_block(s->program, &how, &sample, &fault, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "fault", fault_encode(&fault));
+    json_put_int(doc, "event_ns", sample.event_ns);
+    json_put_int(doc, "wall_ns", sample.wall_ns);
+    json_put_int(doc, "launches", sample.launches);
+    json_put_num(doc, "sm_clock_mhz", sample.sm_clock_mhz);
+    return child_answer(doc, err);
+}
+
+bool child_do_time_output(struct child_state *s, const json_t *job, struct err *err)
+{
+    int set = (int)json_int(job, "set", 0);
+    int64_t rotation[OP_MAX_TENSORS] = {0};
+    if (!loaded(s, err) || !s->ops->time_rotation(s->program, set, rotation, err))
+        return false;
+    json_t *doc = json_object(), *list = json_array();
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        json_array_append_new(list, json_integer(rotation[t]));
+        if (!s->outputs[t])
+            s->outputs[t] = xalloc((size_t)s->tensors[t].bytes);
+        if (s->op->tensors[t].role != OP_INPUT && !s->ops->time_output(s->program, set, t, s->outputs[t], err)) {
+            json_decref(doc);
+            json_decref(list);
+            return false;
+        }
+    }
+    json_put(doc, "rotation", list);
+    return child_answer(doc, err) && send_outputs(s, err);
+}

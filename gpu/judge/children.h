@@ -1,0 +1,53 @@
+/*
+ * The supervisor's end of a child: start, ask, take the answer, end. Asking and taking are apart, so that children work at the
+ * same time. Every wait has a deadline and looks at the caller's wish to cancel.
+ *
+ * A child that ends or falls silent is examined (child_end_cause): wait status and clocks decide, what it wrote on stderr is
+ * only quoted.
+ */
+#pragma once
+#include "gpu/judge/judge.h"
+#include "gpu/sandbox/sandbox.h"
+#include "gpu/wire.h"
+
+struct child_watch {                    /* shared by all children of a judgement */
+    judge_cancelled_fn *cancelled;
+    void *ctx;
+    const char *level_needed;           /* of the sandbox: a child that reached less gets no work */
+    unsigned layers;                    /* what all children so far reached */
+    bool any;
+};
+
+struct child {
+    struct sandbox_child process;
+    enum sandbox_role role;
+    const char *whose;                  /* "candidate", "baseline", "reference": for messages */
+    struct sandbox_limits limits;
+    bool alive, greeted;
+    struct wire_reader reader;
+    struct sandbox_status status;       /* once ended */
+    bool silent;                        /* our deadline passed, not its limits */
+};
+
+/* -1: no such level. */
+int level_rank(const char *level);
+bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths, struct child *ret,
+                 struct err *err) MUST_CHECK;
+/* Ends it if it lives; releases what it holds. */
+void child_done(struct child *c);
+DEFINE_CLEANUP(child, struct child, child_done(it))
+
+/* Sends a job; waits for the greeting first. False with ERR_UPSTREAM or ERR_TIMEOUT where the child is gone or deaf. */
+bool child_ask(struct child_watch *w, struct child *c, const json_t *job, struct err *err) MUST_CHECK;
+bool child_send_blob(struct child *c, const char *name, const void *data, size_t size, struct err *err) MUST_CHECK;
+/* Takes the answer to the oldest job; new reference. A WIRE_ERROR frame is its failure: ours. */
+bool child_take(struct child_watch *w, struct child *c, int64_t deadline_ns, json_t **ret, struct err *err) MUST_CHECK;
+/* Takes a blob of exactly this size, or of any size up to the limit. */
+bool child_take_blob(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, void *to, size_t size, struct err *err) MUST_CHECK;
+bool child_take_blob_buf(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, size_t limit, struct buf *to, struct err *err) MUST_CHECK;
+
+/*
+ * After one of the above failed: ends the child and says whose fault it is. True: it is certainly the candidate's, *ret is a
+ * verdict (timeout, resource_limit). False: ours, or not certain; *err is extended by how it ended.
+ */
+bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, struct err *err);

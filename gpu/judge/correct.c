@@ -1,0 +1,255 @@
+/*
+ * Correct: fresh children, secret inputs, every regime, and the comparison here. The typical regime (on a card: each) runs twice,
+ * with other poison, at the other end of its mappings and in another order of warps, and must give the same bits.
+ *
+ * Of a hidden regime the outside learns that a hidden test failed, nothing else.
+ */
+#include "gpu/judge/internal.h"
+
+#include <string.h>
+
+static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t, int regime, const char *phase)
+{
+    verdict_set(v, r->code, phase, "%s (inputs: %s)", r->text, inputs_regime_name(j->op, regime));
+    v->detail = compare_encode(r, t);
+    json_put_str(v->detail, "regime", inputs_regime_name(j->op, regime));
+}
+
+/* Whether the baseline is fit to be a yardstick: inside the absolute table itself. */
+static bool baseline_fit(const struct judge *j, const struct compare_result *r, const struct tensor *t, struct err *err)
+{
+    struct compare_tolerance tolerance = compare_tolerance(j->op, t);
+    if (r->baseline_worst > 10 * tolerance.max || r->baseline_rms > 4 * tolerance.rms)
+        return err_set(err, ERR_INTERNAL, "the baseline's own error in %s is too large to measure by: worst %.3g, RMS %.3g", t->spec->name,
+                       r->baseline_worst, r->baseline_rms);
+    return true;
+}
+
+/* The bytes that an output holds before a launch. */
+static void *poison_image(const struct tensor *t, uint64_t poison)
+{
+    char *image = xalloc((size_t)t->bytes);
+    for (int64_t i = 0; i < t->bytes; i++)
+        image[i] = (char)(poison >> (8 * (i % 8)));
+    return image;
+}
+
+bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
+                   struct compare_result *ret_worst, struct verdict *v, struct err *err)
+{
+    const struct judge_regime *g = &j->regimes[regime];
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        const struct tensor *tensor = &j->tensors[t];
+        if (tensor->spec->role == OP_INPUT)
+            continue;
+        bool gaps = tensor->spec->role == OP_OUTPUT && tensor->span_elements != tensor->elements;
+        cleanup(mem) void *image = gaps ? poison_image(tensor, poison) : NULL;
+        const struct compare_case c = {
+            .op = j->op, .tensor = tensor, .reference = g->reference[t], .got = outputs[t],
+            .baseline = side_is_judged(j, s) && g->baseline_ran ? g->baseline[t] : NULL,
+            .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
+        };
+        struct compare_result r;
+        compare_tensor(&c, &r);
+        if (c.baseline && !baseline_fit(j, &r, tensor, err))
+            return false;
+        if (r.code != VERDICT_OK) {
+            describe(j, v, &r, tensor, regime, phase);
+            return side_verdict(j, s, v, err);
+        }
+        if (ret_worst)
+            ret_worst[t] = r;
+    }
+    return true;
+}
+
+/* ---- two runs, equal bits ---- */
+
+static void outputs_copy(const struct judge *j, void *const *from, void **to)
+{
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (from[t]) {
+            to[t] = xalloc((size_t)j->tensors[t].bytes);
+            memcpy(to[t], from[t], (size_t)j->tensors[t].bytes);
+        }
+}
+
+struct images { void *list[OP_MAX_TENSORS]; };
+static void images_done(struct images *i)
+{
+    for (int t = 0; t < OP_MAX_TENSORS; t++)
+        free(i->list[t]);
+}
+DEFINE_CLEANUP(images, struct images, images_done(it))
+
+/* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
+static int first_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element)
+{
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        const struct tensor *tensor = &j->tensors[t];
+        size_t size = (size_t)dtype_bytes(tensor->dtype);
+        int64_t offset;
+        if (!a[t] || compare_same(tensor, a[t], b[t], &offset))
+            continue;
+        bool dense = tensor->span_elements == tensor->elements;
+        for (int64_t i = dense ? offset / (int64_t)size : 0; i < tensor->elements; i++) {
+            size_t at = (size_t)tensor_offset(tensor, i) * size;
+            if (memcmp((const char *)a[t] + at, (const char *)b[t] + at, size) != 0) {
+                *ret_element = i;
+                return t;
+            }
+        }
+    }
+    return -1;
+}
+
+static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct verdict *v, struct err *err)
+{
+    struct run_order first = {.regime = regime, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
+                              .instruction_limit = j->instruction_limit};
+    struct run_order second = {.regime = regime, .poison = j->poison[1], .schedule_seed = random_u64(), .place = DEVICE_AT_START,
+                               .instruction_limit = j->instruction_limit};
+    cleanup(images) struct images before = {0};
+    int64_t element = 0;
+    STEP(run_once(j, s, &first, "correct", v, err));
+    outputs_copy(j, s->outputs, before.list);
+    STEP(run_once(j, s, &second, "correct", v, err));
+    int t = first_difference(j, before.list, s->outputs, &element);
+    if (t < 0 || s->candidate.atomics)
+        return true;
+    /* Once more as the first time: what comes back the same depends on what memory held before. */
+    cleanup(images) struct images other = {0};
+    outputs_copy(j, s->outputs, other.list);
+    STEP(run_once(j, s, &first, "correct", v, err));
+    int64_t again = 0;
+    bool repeats = first_difference(j, before.list, s->outputs, &again) < 0;
+    if (repeats)
+        verdict_set(v, VERDICT_UNINITIALISED_READ, "correct", "element %lld of %s depends on what memory held before the launch, or was never written",
+                    (long long)element, j->op->tensors[t].name);
+    else
+        verdict_set(v, VERDICT_NON_DETERMINISTIC, "correct", "element %lld of %s differs between two launches on equal inputs", (long long)element,
+                    j->op->tensors[t].name);
+    v->detail = json_object();
+    json_put_str(v->detail, "tensor", j->op->tensors[t].name);
+    json_put_int(v->detail, "element", element);
+    return side_verdict(j, s, v, err);
+}
+
+/* ---- one regime ---- */
+
+static bool run_baseline(struct judge *j, int regime, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[BASELINE];
+    struct judge_regime *g = &j->regimes[regime];
+    if (!s->present || g->baseline_ran)
+        return true;
+    const struct run_order o = {.regime = regime, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
+                                .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
+    STEP(run_inputs(j, s, regime, "correct", v, err));
+    STEP(run_once(j, s, &o, "correct", v, err));
+    outputs_copy(j, s->outputs, g->baseline);
+    g->baseline_ran = true;
+    if (regime == 0 && !j->on_card && !run_estimate(j, s, err))
+        return false;
+    return true;
+}
+
+static bool run_judged(struct judge *j, int regime, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    STEP(run_inputs(j, s, regime, "correct", v, err));
+    if (regime == 0 || j->on_card) {
+        STEP(run_twice(j, s, regime, v, err));
+    } else {
+        const struct run_order o = {.regime = regime, .poison = j->poison[regime % 2], .schedule_seed = random_u64(),
+                                    .place = regime % 2 ? DEVICE_AT_START : DEVICE_AT_END, .instruction_limit = j->instruction_limit};
+        STEP(run_once(j, s, &o, "correct", v, err));
+    }
+    if (regime == 0 && !j->on_card && !run_estimate(j, s, err))
+        return false;
+    return true;
+}
+
+static json_t *regime_record(const struct judge *j, int r, const struct compare_result *worst)
+{
+    json_t *doc = json_object(), *tensors = json_array();
+    bool hidden = inputs_regime_hidden(j->op, r);
+    char seed[24];
+    snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)j->regimes[r].seed);
+    json_put_int(doc, "regime", r);
+    if (!hidden)
+        json_put_str(doc, "name", inputs_regime_name(j->op, r));
+    json_put_bool(doc, "hidden", hidden);
+    json_put_str(doc, "seed", seed);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (j->op->tensors[t].role != OP_INPUT)
+            json_array_append_new(tensors, compare_encode(&worst[t], &j->tensors[t]));
+    json_put(doc, "tensors", tensors);
+    return doc;
+}
+
+static void hide(struct verdict *v)
+{
+    json_decref(v->detail);
+    v->detail = NULL;
+    verdict_set(v, VERDICT_WRONG_RESULT, "correct", "A hidden test failed.");
+    v->detail = json_object();
+    json_put_bool(v->detail, "hidden", true);
+}
+
+static bool one_regime(struct judge *j, int r, json_t *records, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    struct compare_result worst[OP_MAX_TENSORS] = {{0}};
+    STEP(run_judged(j, r, v, err));
+    if (!regime_reference(j, r, err))
+        return false;
+    STEP(run_baseline(j, r, v, err));
+    STEP(check_outputs(j, s, r, s->outputs, j->poison[r == 0 || j->on_card ? 1 : r % 2], "correct", worst, v, err));
+    json_array_append_new(records, regime_record(j, r, worst));
+    regime_release(j, r);
+    return true;
+}
+
+/* The children that run: on sim those that emulated, on a card new ones with the card. */
+static bool ready(struct judge *j, struct verdict *v, struct err *err)
+{
+    for (int i = 0; i < SIDES; i++) {
+        struct judge_side *s = &j->sides[i];
+        if (!s->present)
+            continue;
+        enum sandbox_role role = j->on_card ? SANDBOX_RUN_CUDA : SANDBOX_RUN_SIM;
+        if ((!s->run.alive || s->run.role != role) && !run_start(j, s, role, err))
+            return false;
+        STEP(run_open(j, s, j->device, v, err));
+        STEP(run_load(j, s, j->on_card, "correct", v, err));
+    }
+    return true;
+}
+
+bool correct_round(struct judge *j, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *records = json_array();
+    STEP(ready(j, v, err));
+    for (int r = 0; r < j->regime_count; r++) {
+        if (!one_regime(j, r, records, v, err))
+            return false;
+        if (v->code != VERDICT_OK) {
+            if (inputs_regime_hidden(j->op, r))
+                hide(v);
+            return true;
+        }
+    }
+    char text[2][24];
+    for (int i = 0; i < 2; i++)
+        snprintf(text[i], sizeof text[i], "0x%016llx", (unsigned long long)j->poison[i]);
+    json_put(j->phase, "regimes", json_incref(records));
+    json_put(j->phase, "poisons", json_pack("[s,s]", text[0], text[1]));
+    json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
+    return true;
+}
+
+bool phase_correct(struct judge *j, struct verdict *v, struct err *err)
+{
+    return correct_round(j, v, err);
+}

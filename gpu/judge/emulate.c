@@ -1,0 +1,75 @@
+/*
+ * Emulate: the first run of the PTX, with every check on, on the typical regime. On sim it is also the first of the two runs that
+ * must agree. With a card it stands in front of it: what the emulator does not know is then a note, not a verdict.
+ */
+#include "core/clock.h"
+#include "gpu/judge/internal.h"
+
+#include <string.h>
+
+static uint64_t counted_instructions(const json_t *counts)
+{
+    uint64_t sum = 0;
+    size_t i;
+    json_t *step;
+    json_array_foreach(counts, i, step)
+        sum += (uint64_t)json_int(step, "thread_instructions", 0);
+    return sum;
+}
+
+static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, struct verdict *v, struct err *err)
+{
+    const struct run_order o = {.regime = 0, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
+                                .check_races = true, .instruction_limit = limit};
+    STEP(run_open(j, s, "sim", v, err));
+    STEP(run_load(j, s, false, "emulate", v, err));
+    STEP(run_inputs(j, s, 0, "emulate", v, err));
+    return run_once(j, s, &o, "emulate", v, err);
+}
+
+/* How many instructions are usual here: the baseline tells. */
+static bool instruction_limit(struct judge *j, struct verdict *v, struct err *err)
+{
+    struct judge_side *base = &j->sides[BASELINE];
+    j->instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS;
+    if (!base->present)
+        return true;
+    struct err why = {0};
+    if (!emulate_side(j, base, j->instruction_limit, v, &why)) {
+        /* On a card a baseline that the emulator cannot run is no obstacle. */
+        if (j->on_card && v->code == VERDICT_UNSUPPORTED_ON_SIM) {
+            verdict_done(v);
+            *v = (struct verdict){.code = VERDICT_OK};
+            return true;
+        }
+        return err_set(err, why.code, "%s", why.text);
+    }
+    uint64_t most = counted_instructions(base->counts) * (uint64_t)LIMIT_TIMES_BASELINE;
+    j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
+                           : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
+                                                                            : most;
+    return true;
+}
+
+bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    STEP(instruction_limit(j, v, err));
+    if (!emulate_side(j, s, j->instruction_limit, v, err))
+        return false;
+    if (j->on_card && v->code == VERDICT_UNSUPPORTED_ON_SIM) {
+        json_put_str(j->phase, "note", v->text);
+        json_put_str(j->figures, "emulate_note", v->text);
+        verdict_done(v);
+        *v = (struct verdict){.code = VERDICT_OK};
+        return true;
+    }
+    if (v->code != VERDICT_OK)
+        return true;
+    j->emulated = true;
+    json_put_int(j->phase, "blocks_run_of_all_percent", 100);
+    json_put_int(j->phase, "thread_instructions", (int64_t)counted_instructions(s->counts));
+    json_put_int(j->phase, "thread_instruction_limit", (int64_t)j->instruction_limit);
+    json_put(j->phase, "checks", json_pack("[s,s,s,s,s,s]", "bounds", "initialised", "read_only", "alignment", "races", "barriers"));
+    return true;
+}

@@ -1,0 +1,170 @@
+/*
+ * What the files of the judge share: one judgement's state, and the phases that work on it. Only gpu/judge includes this.
+ *
+ * Two sides go the same way: the candidate, and the baseline that it is measured against (its errors are the yardstick, its time the
+ * time to beat). A baseline that is judged itself is the only side. What happens to the baseline of a candidate is never the
+ * candidate's verdict: it is a failure of ours.
+ */
+#pragma once
+#include "gpu/judge/children.h"
+#include "gpu/judge/compare.h"
+#include "gpu/judge/inputs.h"
+#include "gpu/judge/judge.h"
+#include "gpu/judge/limits.h"
+#include "gpu/judge/stats.h"
+
+enum { CANDIDATE, BASELINE, SIDES };
+enum judge_mode { MODE_TRIAGE, MODE_FULL, MODE_RETEST };
+
+struct judge_kernel { char name[PLAN_KERNEL_SIZE]; int registers, spill_bytes; int64_t shared_bytes, local_bytes; };
+struct judge_side {
+    const char *name;                   /* "candidate", "baseline" */
+    bool present;
+    struct candidate candidate;
+    struct plan plan;
+    json_t *plan_doc;
+    struct buf options;
+    struct child compile, run;
+    bool compile_asked, assemble_asked;
+    struct buf ptx, cubin;
+    char *log;
+    int kernel_count;
+    struct judge_kernel kernels[32];
+    json_t *resources;                  /* by launch of the plan, for the run child */
+    bool opened, loaded;
+    json_t *info;                       /* of the device in its run child */
+    void *outputs[OP_MAX_TENSORS];      /* of the last run; NULL for inputs */
+    json_t *counts;                     /* of the last run */
+    double estimate_ns;
+    json_t *estimate_terms;
+};
+
+/* Inputs, reference results and the baseline's own results of one regime. */
+struct judge_regime {
+    uint64_t seed;
+    bool made, referenced;
+    void *inputs[OP_MAX_TENSORS];
+    double *reference[OP_MAX_TENSORS];
+    void *baseline[OP_MAX_TENSORS];
+    bool baseline_ran;
+};
+
+struct judge_timing {                   /* one occasion */
+    bool measured;
+    double candidate_ns, baseline_ns;
+    struct stats_interval speedup;
+    enum stats_decision decision;
+    json_t *record;                     /* for the certificate */
+    json_t *samples;
+};
+
+struct judge {
+    const struct judge_config *config;
+    struct child_watch watch;
+    judge_progress_fn *progress;
+    void *ctx;
+    int64_t started_ns;
+    enum judge_mode mode;
+    const json_t *task;
+    const struct op *op;
+    struct shape shape;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct toolkit_paths toolkit;
+    char device[16];                    /* "sim", "cuda:0" */
+    bool on_card;
+    struct judge_side sides[SIDES];
+    struct child reference;
+    int regime_count;
+    struct judge_regime regimes[INPUTS_MAX_REGIMES];
+    bool keep_regimes;                  /* few enough bytes to keep them all */
+    uint64_t poison[2];
+    bool emulated;                      /* the emulate phase ran to its end on this candidate */
+    uint64_t instruction_limit;
+    json_t *calibration;
+    struct judge_timing timing;         /* what is published */
+    json_t *occasions;                  /* of the retest */
+    json_t *figures;
+    json_t *phases;                     /* done so far: [{"phase","ms",...}] */
+    json_t *phase;                      /* the running phase's figures, borrowed */
+    int64_t gpu_ns;
+};
+
+/* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
+typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
+judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_plausible, phase_retest;
+
+/* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
+#define STEP(call)                        \
+    do {                                  \
+        if (!(call))                      \
+            return false;                 \
+        if (v->code != VERDICT_OK)        \
+            return true;                  \
+    } while (0)
+
+/* ---- judge.c ---- */
+struct judge *judge_new(const struct judge_config *config, judge_progress_fn *progress, judge_cancelled_fn *cancelled, void *ctx);
+void judge_free(struct judge *j);
+DEFINE_CLEANUP(judge, struct judge *, if (*it) judge_free(*it))
+/* Reads j->task: shape, mode, device, toolkit. */
+bool judge_begin(struct judge *j, struct err *err) MUST_CHECK;
+static inline bool side_is_judged(const struct judge *j, const struct judge_side *s) { return s == &j->sides[CANDIDATE]; }
+/* The verdict `v` on side `s`: stands if s is judged; else it becomes our failure. For use as `return side_verdict(...)`. */
+bool side_verdict(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err);
+/* A child failed (err is set): ends it; a certain cause becomes a verdict on the side. */
+bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, const char *phase, struct verdict *v, struct err *err);
+json_t *judge_job(const char *what);
+
+/* ---- prepare.c: inputs and references ---- */
+void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
+bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
+bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
+void regime_release(struct judge *j, int r);            /* unless they are all kept */
+void regimes_clear(struct judge *j);
+/* A reference for inputs of the caller's; results[t] by tensor, the caller frees. */
+bool reference_ask(struct judge *j, void *const *inputs, double **results, struct err *err) MUST_CHECK;
+bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much as may be kept, while compilers work */
+
+/* ---- compile.c ---- */
+bool compile_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;      /* starts the child and asks */
+bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+bool assemble_start(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+bool assemble_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- run.c: a run child of a side ---- */
+struct run_order {
+    int regime;
+    uint64_t poison, schedule_seed;
+    enum device_place place;
+    bool check_races;
+    uint64_t instruction_limit;
+};
+bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
+bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+/* Runs on the inputs last given; outputs and counts are the side's then. */
+bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
+/* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
+bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- correct.c ---- */
+/* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
+bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* Compares the outputs of one run of a regime. */
+bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
+                   struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- measure.c ---- */
+bool measure(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- time.c ---- */
+bool time_occasion(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
+void timing_done(struct judge_timing *t);
+bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v);
+
+/* ---- certificate.c ---- */
+void figures_fill(struct judge *j);
+json_t *certificate_make(struct judge *j, const struct verdict *v);

@@ -1,0 +1,281 @@
+/*
+ * Theory: the phases are a table, run in order until one gives a verdict. Children are started early (compilers first, then what
+ * runs), so that their start-up and the compilers' work hide behind each other; each is asked in its phase. Everything that a
+ * verdict rests on, seeds, expected results, wait status and clock, is in this process.
+ */
+#include "core/clock.h"
+#include "gpu/judge/internal.h"
+
+#include <signal.h>
+#include <string.h>
+
+static const struct { const char *name; judge_phase *run; enum judge_mode least; } phases[] = {
+    {"admit", phase_admit, MODE_TRIAGE},
+    {"compile", phase_compile, MODE_TRIAGE},
+    {"scan", phase_scan, MODE_TRIAGE},
+    {"emulate", phase_emulate, MODE_TRIAGE},
+    {"assemble", phase_assemble, MODE_TRIAGE},
+    {"correct", phase_correct, MODE_TRIAGE},
+    {"time", phase_time, MODE_TRIAGE},
+    {"plausible", phase_plausible, MODE_TRIAGE},
+    {"retest", phase_retest, MODE_RETEST},
+};
+
+void judge_result_done(struct judge_result *r)
+{
+    verdict_done(&r->verdict);
+    json_decref(r->figures);
+    json_decref(r->certificate);
+    for (int i = 0; i < r->blob_count; i++)
+        buf_done(&r->blobs[i].bytes);
+    *r = (struct judge_result){0};
+}
+
+json_t *judge_job(const char *what)
+{
+    json_t *doc = json_object();
+    json_put_str(doc, "do", what);
+    return doc;
+}
+
+/* ---- whose fault ---- */
+
+bool side_verdict(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    if (v->code == VERDICT_OK || side_is_judged(j, s))
+        return true;
+    err_set(err, ERR_INTERNAL, "the baseline did not pass %s: %s: %s", v->phase, verdict_name(v->code), v->text);
+    return false;
+}
+
+bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, const char *phase, struct verdict *v, struct err *err)
+{
+    return child_end_cause(c, phase, v, err) && side_verdict(j, s, v, err);
+}
+
+/* ---- beginning and end ---- */
+
+static void side_done(struct judge_side *s)
+{
+    child_done(&s->compile);
+    child_done(&s->run);
+    candidate_done(&s->candidate);
+    json_decref(s->plan_doc);
+    json_decref(s->resources);
+    json_decref(s->info);
+    json_decref(s->counts);
+    json_decref(s->estimate_terms);
+    buf_done(&s->options);
+    buf_done(&s->ptx);
+    buf_done(&s->cubin);
+    free(s->log);
+    for (int t = 0; t < OP_MAX_TENSORS; t++)
+        free(s->outputs[t]);
+}
+
+void judge_free(struct judge *j)
+{
+    for (int i = 0; i < SIDES; i++)
+        side_done(&j->sides[i]);
+    child_done(&j->reference);
+    if (j->op)
+        regimes_clear(j);
+    timing_done(&j->timing);
+    json_decref(j->calibration);
+    json_decref(j->occasions);
+    json_decref(j->figures);
+    json_decref(j->phases);
+    free(j);
+}
+struct judge *judge_new(const struct judge_config *config, judge_progress_fn *progress, judge_cancelled_fn *cancelled, void *ctx)
+{
+    struct judge *j = xalloc(sizeof *j);
+    signal(SIGPIPE, SIG_IGN);
+    hash_init();
+    j->config = config, j->progress = progress, j->ctx = ctx;
+    j->watch.cancelled = cancelled, j->watch.ctx = ctx;
+    j->started_ns = clock_wall_ns();
+    j->figures = json_object();
+    j->phases = json_array();
+    return j;
+}
+
+static bool take_shape(struct judge *j, struct err *err)
+{
+    struct faults f = {0};
+    const json_t *doc = json_object_get(j->task, "shape");
+    if (!shape_parse(j->config->ops, doc, "", "/shape", &j->shape, &f))
+        return err_set(err, ERR_INVALID, "the task's shape: %s: %s", f.list[0].pointer, f.list[0].detail);
+    j->op = j->shape.op;
+    const char *digest = json_str(j->task, "op_digest", NULL);
+    if (digest && strcmp(digest, j->op->digest.text) != 0)
+        return err_set(err, ERR_UNAVAILABLE, "operator %s is another one here (%.12s) than where the task comes from (%.12s): give both the same --ops-dir",
+                       j->op->name, j->op->digest.text, digest);
+    if (!inputs_check(j->op, err) || !compare_check(j->op, err) || !shape_tensors(&j->shape, j->tensors, err))
+        return false;
+    j->regime_count = inputs_regime_count(j->op);
+    int64_t total = 0;
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        total += j->tensors[t].bytes;
+        if (j->tensors[t].bytes > LIMIT_TENSOR_BYTES || j->tensors[t].elements * 8 > (int64_t)WIRE_MAX_BLOB_BYTES || total > LIMIT_ALL_TENSOR_BYTES)
+            return err_set(err, ERR_UNPROCESSABLE, "the shape's tensors are too large to judge here: %s has %lld bytes; at most %lld MiB each and %lld MiB in all",
+                           j->op->tensors[t].name, (long long)j->tensors[t].bytes, (long long)(LIMIT_TENSOR_BYTES / LIMIT_MIB),
+                           (long long)(LIMIT_ALL_TENSOR_BYTES / LIMIT_MIB));
+    }
+    return true;
+}
+
+static bool take_mode(struct judge *j, struct err *err)
+{
+    static const char *const names[] = {"triage", "full", "retest"};
+    const char *mode = json_str(j->task, "mode", "full");
+    for (int i = 0; i < 3; i++)
+        if (strcmp(names[i], mode) == 0) {
+            j->mode = (enum judge_mode)i;
+            return true;
+        }
+    return err_set(err, ERR_INVALID, "mode \"%.20s\" is not triage, full or retest", mode);
+}
+
+/* The device asked for; "auto" is the first healthy card of the shape's target, else the emulator. */
+static bool take_device(struct judge *j, struct err *err)
+{
+    const char *wish = j->config->device && *j->config->device ? j->config->device : "auto";
+    snprintf(j->device, sizeof j->device, "sim");
+    if (strcmp(wish, "auto") == 0) {
+        cleanup(json) json_t *list = NULL;
+        size_t i;
+        json_t *item;
+        if (!device_list(&list, err))
+            return false;
+        json_array_foreach(list, i, item) {
+            bool fits = strcmp(json_str(item, "kind", ""), "cuda") == 0 && json_bool(item, "healthy", false)
+                        && strcmp(json_str(item, "target", ""), j->shape.target) == 0;
+            if (fits) {
+                snprintf(j->device, sizeof j->device, "%s", json_str(item, "id", "cuda:0"));
+                break;
+            }
+        }
+    } else if (!device_find(wish)) {
+        return err_set(err, ERR_INVALID, "there is no device \"%.40s\": sim, cuda:0, ...", wish);
+    } else {
+        snprintf(j->device, sizeof j->device, "%s", wish);
+    }
+    j->on_card = strcmp(j->device, "sim") != 0;
+    return true;
+}
+
+bool judge_begin(struct judge *j, struct err *err)
+{
+    j->watch.level_needed = j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
+    if (level_rank(j->watch.level_needed) < 0)
+        return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated", j->watch.level_needed);
+    if (!json_is_object(j->task) || !json_is_object(json_object_get(j->task, "candidate")))
+        return err_set(err, ERR_INVALID, "the task is not an object with a shape and a candidate");
+    return take_shape(j, err) && take_mode(j, err) && take_device(j, err) && toolkit_find(j->config->cuda_home, &j->toolkit, err);
+}
+
+static void tell(struct judge *j, const char *phase, const char *state, int64_t ns, const struct verdict *v)
+{
+    if (!j->progress)
+        return;
+    cleanup(json) json_t *doc = json_object();
+    json_put_str(doc, "phase", phase);
+    json_put_str(doc, "state", state);
+    if (v) {
+        json_put_num(doc, "ms", (double)(ns / 1000) / 1000);
+        json_put_str(doc, "verdict", verdict_name(v->code));
+    }
+    j->progress(j->ctx, doc);
+}
+
+static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
+{
+    for (size_t i = 0; i < sizeof phases / sizeof *phases && v->code == VERDICT_OK; i++) {
+        if (j->mode < phases[i].least)
+            continue;
+        int64_t from = clock_mono_ns();
+        j->phase = json_object();
+        json_array_append_new(j->phases, j->phase);
+        json_put_str(j->phase, "phase", phases[i].name);
+        tell(j, phases[i].name, "start", 0, NULL);
+        if (j->watch.cancelled && j->watch.cancelled(j->ctx))
+            return err_set(err, ERR_CONFLICT, "cancelled");
+        if (!phases[i].run(j, v, err))
+            return false;
+        int64_t took = clock_mono_ns() - from;
+        json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
+        tell(j, phases[i].name, "end", took, v);
+        if (v->code == VERDICT_OK)
+            snprintf(v->phase, sizeof v->phase, "%s", phases[i].name);
+    }
+    return true;
+}
+
+static void take_blob(struct judge_result *r, const char *name, struct buf *from)
+{
+    if (!from->size)
+        return;
+    r->blobs[r->blob_count++] = (struct judge_blob){.name = name, .bytes = *from};
+    *from = (struct buf){0};
+}
+
+static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
+{
+    struct judge_result r = {.figures = NULL};
+    if (v->code == VERDICT_OK && !v->text[0])
+        snprintf(v->text, sizeof v->text, "%s", j->sides[BASELINE].present ? "Right, and faster than the baseline." : "Right.");
+    figures_fill(j);
+    if (verdict_is_correct(v->code))
+        r.certificate = certificate_make(j, v);
+    r.figures = steal(&j->figures);
+    r.gpu_ns = j->gpu_ns;
+    take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
+    take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);
+    r.verdict = *v;
+    *v = (struct verdict){0};
+    *ret = r;
+}
+
+bool judge_run(const struct judge_config *config, const json_t *task, judge_progress_fn *progress, judge_cancelled_fn *cancelled,
+               void *ctx, struct judge_result *ret, struct err *err)
+{
+    cleanup(judge) struct judge *j = judge_new(config, progress, cancelled, ctx);
+    cleanup(verdict) struct verdict v = {.code = VERDICT_OK};
+    j->task = task;
+    if (!judge_begin(j, err) || !run_phases(j, &v, err))
+        return false;
+    finish(j, &v, ret);
+    return true;
+}
+
+bool judge_devices(const struct judge_config *config, json_t **ret, struct err *err)
+{
+    cleanup(json) json_t *devices = NULL;
+    unsigned layers = 0;
+    if (!device_list(&devices, err) || !sandbox_probe(&layers, err))
+        return false;
+    json_t *doc = json_object(), *sandbox = json_object(), *toolkit = json_object(), *names = json_array();
+    static const struct { unsigned bit; const char *name; } bits[] = {
+        {SANDBOX_LIMITS, "limits"}, {SANDBOX_SECCOMP, "seccomp"}, {SANDBOX_LANDLOCK, "landlock"}, {SANDBOX_NAMESPACES, "namespaces"}};
+    for (size_t i = 0; i < 4; i++)
+        if (layers & bits[i].bit)
+            json_array_append_new(names, json_string(bits[i].name));
+    json_put_str(sandbox, "level", sandbox_level(layers));
+    json_put(sandbox, "layers", names);
+    struct toolkit_paths paths;
+    struct err missing = {0};
+    if (toolkit_find(config->cuda_home, &paths, &missing)) {
+        json_put_str(toolkit, "version", paths.version);
+        json_put_str(toolkit, "home", paths.home);
+    } else {
+        json_put(toolkit, "version", json_null());
+        json_put_str(toolkit, "missing", missing.text);
+    }
+    json_put(doc, "devices", steal(&devices));
+    json_put(doc, "sandbox", sandbox);
+    json_put(doc, "toolkit", toolkit);
+    json_put_str(doc, "version", PROTEUS_VERSION);
+    *ret = doc;
+    return true;
+}

@@ -1,0 +1,63 @@
+/*
+ * The judge: one candidate, one shape, one verdict. This is the trusted supervisor; compiling, the reference and every run
+ * happen in sandboxed children of this program (gpu/sandbox), spoken to in frames over one socket each.
+ *
+ * Secrets (seeds, expected results, the other side's results) stay here. A candidate's fault is a verdict; what fails on our
+ * side, a child that ends without a cause that is certain included, is a `struct err` and the caller judges again.
+ * The program must call child_main first thing when argv[1] is "child" (`PROGRAM child ROLE ...`).
+ *
+ * FIGURES (judge_result.figures, what the search and the dashboard read):
+ *   {"evidence":"emulated"|"measured", "mode":"estimate"|"graph-rotated",
+ *    "time_ns":N, "baseline_ns":N,                      of one launch of the whole plan
+ *    "speedup":{"median","low","high"},                 baseline / candidate; equal on sim, 99 % interval on a card; 1,1,1 for a baseline
+ *    "decision":"faster"|"same"|"slower"|"unclear"|"baseline",
+ *    "bound":"dram"|"latency"|...|null, "occupancy":0..1|null,
+ *    "terms":{...}|null,                                sim: the estimate's terms by step (device.estimate)
+ *    "resources":[{"kernel","registers","shared_bytes","local_bytes","spill_bytes"}],
+ *    "roofline":{"bytes","flops","floor_ns","fraction","limit":"memory"|"compute"|"launch"},
+ *    "counts":[...]|null,                               sim: what each step did
+ *    "samples":{"unit":"ns per launch","launches":N,"baseline":[...],"candidate":[...]}|null,
+ *    "statistics":{...}|null, "emulate_note":"..."|absent}
+ * Present as far as the judgement came; time_ns and speedup whenever the verdict is of the correct kind.
+ */
+#pragma once
+#include "core/candidate.h"
+#include "core/verdict.h"
+#include "gpu/device/device.h"
+
+struct judge_config {
+    const struct op_set *ops;
+    const char *cuda_home;              /* NULL: look */
+    const char *device;                 /* "auto", "sim", "cuda:N" */
+    const char *sandbox_minimum;        /* level; NULL: "none" */
+    int threads;                        /* of the emulator; 0: one a CPU */
+};
+
+#define JUDGE_MAX_BLOBS 4
+struct judge_blob { const char *name; struct buf bytes; };
+struct judge_result {
+    struct verdict verdict;
+    json_t *figures;                    /* object */
+    json_t *certificate;                /* NULL unless the kernel is correct */
+    int blob_count;
+    struct judge_blob blobs[JUDGE_MAX_BLOBS];   /* "kernel.ptx", "kernel.cubin" where there are any */
+    int64_t gpu_ns;                     /* time that a card was held */
+};
+void judge_result_done(struct judge_result *r);
+DEFINE_CLEANUP(judge_result, struct judge_result, judge_result_done(it))
+
+typedef void judge_progress_fn(void *ctx, const json_t *phase);
+typedef bool judge_cancelled_fn(void *ctx);     /* looked at about every 100 ms; true gives ERR_CONFLICT "cancelled" */
+
+/* task: as documented in gpu/spawn.h. False: our failure, judge again. */
+bool judge_run(const struct judge_config *config, const json_t *task, judge_progress_fn *progress, judge_cancelled_fn *cancelled,
+               void *ctx, struct judge_result *ret, struct err *err) MUST_CHECK;
+/* {"devices","sandbox","toolkit","version"}: gpu/spawn.h. New reference. */
+bool judge_devices(const struct judge_config *config, json_t **ret, struct err *err) MUST_CHECK;
+
+/* The operator's baseline once on these inputs (by tensor; NULL for outputs); outputs[t] is filled for inouts and outputs. */
+bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, const void *const *inputs, void **outputs,
+                            struct err *err) MUST_CHECK;
+
+/* The children. device: NULL for device_find (tests give one that lies). Returns the exit status. */
+int child_main(int argc, char **argv, const struct device_ops *device);

@@ -1,0 +1,54 @@
+/*
+ * What a judgement may take, in one table. A candidate that reaches one of its limits gets a verdict; limits that only we can
+ * reach are failures of ours.
+ */
+#pragma once
+#include <stdint.h>
+
+#define LIMIT_SECOND ((int64_t)1000000000)
+#define LIMIT_MIB ((int64_t)1 << 20)
+
+/* X(NAME, value, why) */
+#define LIMIT_TABLE(X)                                                                                                                  \
+    X(PTX_BYTES, 8 * LIMIT_MIB, "a hand-written kernel is far below; the parser is linear in it")                                       \
+    X(LOG_BYTES, 16 * 1024, "a compiler's log is for a person or a prompt: its first errors matter")                                    \
+    X(CUBIN_BYTES, 32 * LIMIT_MIB, "what is served")                                                                                    \
+    X(TENSOR_BYTES, 2048 * LIMIT_MIB, "of one tensor: travels in one frame to a child")                                                 \
+    X(ALL_TENSOR_BYTES, 6144 * LIMIT_MIB, "of all tensors of a shape: one set lives here, one in a child, doubles in the reference")    \
+    X(KEEP_BYTES, 512 * LIMIT_MIB, "inputs and reference results of all regimes are kept between phases below this, made again above")  \
+    X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
+    X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
+    X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \
+    X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
+    X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
+    X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
+    X(RUN_SIM_CPU_SECONDS, 1800, "of all regimes and host threads together; each run has its own wall limit below")                     \
+    X(RUN_SIM_MEMORY_BYTES, 24576 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas")                      \
+    X(RUN_CUDA_CPU_SECONDS, 300, "a host thread that waits for the card")                                                               \
+    X(RUN_CUDA_MEMORY_BYTES, 16384 * LIMIT_MIB, "data segment; tensors twice and the driver's own")                                     \
+    X(RUN_WALL_NS, 60 * LIMIT_SECOND, "one guarded run of the plan; on the emulator the largest decode shapes take seconds")            \
+    X(RUN_CUDA_WALL_NS, 10 * LIMIT_SECOND, "one guarded run on a card; the kernels of interest take microseconds")                      \
+    X(THREAD_INSTRUCTIONS, 60 * LIMIT_SECOND, "of one run where no baseline says what is usual: a minute at a billion a second")        \
+    X(THREAD_INSTRUCTIONS_LEAST, 2 * LIMIT_SECOND, "never less than this: two seconds")                                                 \
+    X(TIMES_BASELINE, 64, "a candidate may execute this many times the baseline's thread instructions before it is an endless loop")    \
+    X(ANSWER_GRACE_NS, 20 * LIMIT_SECOND, "what a child may take on top of a run's own limit: upload, download, a busy machine")        \
+    X(START_WALL_NS, 30 * LIMIT_SECOND, "from exec to the child's greeting")                                                            \
+    X(CUDA_OPEN_WALL_NS, 60 * LIMIT_SECOND, "driver and context; 0.13 s on an idle machine")                                            \
+    X(TIME_SETUP_WALL_NS, 60 * LIMIT_SECOND, "buffer sets of 5 x L2 and a graph")                                                       \
+    X(TIME_BLOCK_WALL_NS, 20 * LIMIT_SECOND, "one graph")                                                                               \
+    X(TIME_WALL_NS, 15 * LIMIT_SECOND, "all samples of one occasion; what is there by then must do")                                    \
+    X(TIME_AIM_NS, LIMIT_SECOND / 2, "GPU time to sum up a side for a published figure (nvbench's floor)")                              \
+    X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \
+    X(GRAPH_MAX_LAUNCHES, 1024, "of one graph")                                                                                         \
+    X(BUFFER_SETS, 4096, "of one side")                                                                                                 \
+    X(GRACE_NS, LIMIT_SECOND / 5, "from SIGTERM to SIGKILL for a child")
+
+enum {
+    LIMIT_COUNT_ = 0
+#define X(name, value, why) +1
+    LIMIT_TABLE(X)
+#undef X
+};
+#define X(name, value, why) static const int64_t LIMIT_##name __attribute__((unused)) = value;
+LIMIT_TABLE(X)
+#undef X

@@ -1,0 +1,226 @@
+/*
+ * The supervisor's end of a run child. What the child reports is taken as data: verdict codes by a table of those that a run can
+ * give, figures by their range, outputs by their exact size.
+ */
+#include "core/clock.h"
+#include "gpu/judge/internal.h"
+
+#include <dirent.h>
+#include <string.h>
+
+/* What the driver opens: its libraries' folders, its settings, and the card's device nodes. Those that exist are shown. */
+static const char *const card_paths[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/cuda/compat",
+                                         "/usr/local/cuda/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+                                         "/usr/share/nvidia", "/etc/vulkan", "/proc/driver/nvidia"};
+static const char *const card_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia0", "/dev/nvidia1",
+                                         "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7"};
+
+static int existing(const char *const *from, size_t count, const char **to)
+{
+    int n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (access(from[i], F_OK) == 0)
+            to[n++] = from[i];
+    return n;
+}
+
+bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
+{
+    const char *paths[2 + sizeof card_paths / sizeof *card_paths] = {j->op->dir}, *nodes[1 + sizeof card_nodes / sizeof *card_nodes] = {NULL};
+    if (role == SANDBOX_RUN_CUDA) {
+        existing(card_paths, sizeof card_paths / sizeof *card_paths, paths + 1);
+        existing(card_nodes, sizeof card_nodes / sizeof *card_nodes, nodes);
+    }
+    const struct sandbox_paths visible = {.read_only = paths, .devices = role == SANDBOX_RUN_CUDA ? nodes : NULL};
+    child_done(&s->run);
+    s->opened = s->loaded = false;
+    return child_start(&j->watch, role, s->name, &visible, &s->run, err);
+}
+
+bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err)
+{
+    if (!fault || json_is_null(fault))
+        return true;
+    /* The rest of the table is for the supervisor alone to say. */
+    static const enum verdict_code allowed[] = {
+        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_OUT_OF_BOUNDS,
+        VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
+        VERDICT_STATE_CARRIED, VERDICT_FAULT, VERDICT_TIMEOUT, VERDICT_RESOURCE_LIMIT};
+    enum verdict_code code = VERDICT_OK;
+    bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        may = may || allowed[i] == code;
+    if (!known || !may)
+        return err_set(err, ERR_UPSTREAM, "a run child reports \"%.40s\", which is not for it to say", json_str(fault, "code", ""));
+    cleanup(buf) struct buf clean = {.limit = 500};
+    const char *text = json_str(fault, "text", "");
+    utf8_clean(&clean, text, strlen(text));
+    verdict_set(v, code, phase, "%s", buf_cstr(&clean));
+    const json_t *detail = json_object_get(fault, "detail");
+    if (json_is_object(detail))
+        v->detail = json_incref((json_t *)(uintptr_t)detail);
+    return true;
+}
+
+/* One question, one answer; a child that fails is ended and examined. */
+static bool converse(struct judge *j, struct judge_side *s, const json_t *job, int64_t wall_ns, const char *phase, json_t **ret,
+                     struct verdict *v, struct err *err)
+{
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, clock_mono_ns() + wall_ns, ret, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    return true;
+}
+
+static void count_card_time(struct judge *j, const struct judge_side *s, int64_t from)
+{
+    if (s->run.role == SANDBOX_RUN_CUDA)
+        j->gpu_ns += clock_mono_ns() - from;
+}
+
+bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
+{
+    if (s->opened)
+        return true;
+    int64_t from = clock_mono_ns();
+    cleanup(json) json_t *shape = judge_job("shape"), *open = judge_job("open"), *first = NULL, *answer = NULL;
+    json_put_str(shape, "op_dir", j->op->dir);
+    json_put(shape, "shape", shape_encode(&j->shape));
+    json_put_str(open, "device", device);
+    STEP(converse(j, s, shape, LIMIT_START_WALL_NS, "admit", &first, v, err));
+    STEP(converse(j, s, open, LIMIT_CUDA_OPEN_WALL_NS, "admit", &answer, v, err));
+    const json_t *info = json_object_get(answer, "info");
+    if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
+        return err_set(err, ERR_UPSTREAM, "the run child opened another kind of device than %s", device);
+    if (s->run.role == SANDBOX_RUN_CUDA && strcmp(json_str(info, "target", ""), j->shape.target) != 0)
+        return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device, json_str(info, "target", "?"));
+    json_decref(s->info);
+    s->info = json_incref((json_t *)(uintptr_t)info);
+    s->opened = true;
+    count_card_time(j, s, from);
+    return true;
+}
+
+bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("scan"), *declares = json_object();
+    json_put_bool(declares, "atomics", s->candidate.atomics);
+    json_put_bool(declares, "cooperative", s->candidate.cooperative);
+    json_put_bool(declares, "cache_hints", s->candidate.cache_hints);
+    json_put(job, "declares", json_incref(declares));
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_send_blob(&s->run, "kernel.ptx", s->ptx.data, s->ptx.size, err)
+        || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_RUN_WALL_NS, ret, err))
+        return side_child_failed(j, s, &s->run, "scan", v, err);
+    return true;
+}
+
+bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err)
+{
+    int64_t from = clock_mono_ns();
+    cleanup(json) json_t *job = judge_job("load"), *answer = NULL;
+    json_put(job, "plan", json_incref(s->plan_doc));
+    json_put(job, "resources", s->resources ? json_incref(s->resources) : json_null());
+    json_put_bool(job, "cubin", with_cubin);
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_send_blob(&s->run, "kernel.ptx", s->ptx.data, s->ptx.size, err)
+        || (with_cubin && !child_send_blob(&s->run, "kernel.cubin", s->cubin.data, s->cubin.size, err))
+        || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_RUN_WALL_NS, &answer, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    if (!fault_take(json_object_get(answer, "fault"), phase, v, err))
+        return false;
+    s->loaded = v->code == VERDICT_OK;
+    count_card_time(j, s, from);
+    return side_verdict(j, s, v, err);
+}
+
+bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
+    if (!regime_make(j, regime, err))
+        return false;
+    bool ok = child_ask(&j->watch, &s->run, job, err);
+    for (int t = 0; ok && t < j->op->tensor_count; t++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", t);
+        if (j->op->tensors[t].role != OP_OUTPUT)
+            ok = child_send_blob(&s->run, name, j->regimes[regime].inputs[t], (size_t)j->tensors[t].bytes, err);
+    }
+    if (!ok || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    return true;
+}
+
+static bool take_outputs(struct judge *j, struct judge_side *s, int64_t deadline, struct err *err)
+{
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        char name[16];
+        snprintf(name, sizeof name, "o%d", t);
+        if (j->op->tensors[t].role == OP_INPUT)
+            continue;
+        if (!s->outputs[t])
+            s->outputs[t] = xalloc((size_t)j->tensors[t].bytes);
+        if (!child_take_blob(&j->watch, &s->run, deadline, name, s->outputs[t], (size_t)j->tensors[t].bytes, err))
+            return false;
+    }
+    return true;
+}
+
+static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
+{
+    if (!fault_take(json_object_get(answer, "fault"), phase, v, err))
+        return false;
+    if (v->code != VERDICT_OK)
+        return side_verdict(j, s, v, err);
+    if (!json_bool(answer, "guards_intact", false))
+        verdict_set(v, VERDICT_OUT_OF_BOUNDS, phase, "bytes outside the buffers were changed");
+    else if (!json_bool(answer, "inputs_intact", false))
+        verdict_set(v, VERDICT_INPUT_MODIFIED, phase, "the input %.60s was changed", json_str(answer, "changed", "?"));
+    if (v->code != VERDICT_OK)
+        return side_verdict(j, s, v, err);
+    const json_t *counts = json_object_get(answer, "counts");
+    if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
+        return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
+    json_decref(s->counts);
+    s->counts = json_incref((json_t *)(uintptr_t)counts);
+    return true;
+}
+
+bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err)
+{
+    bool card = s->run.role == SANDBOX_RUN_CUDA;
+    int64_t from = clock_mono_ns(), limit = card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t deadline = from + limit * s->plan.step_count + LIMIT_ANSWER_GRACE_NS;
+    cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
+    char number[24];
+    snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
+    json_put_str(job, "poison", number);
+    snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->schedule_seed);
+    json_put_str(job, "schedule_seed", number);
+    json_put_str(job, "place", o->place == DEVICE_AT_START ? "start" : "end");
+    json_put_bool(job, "check_races", o->check_races);
+    json_put_int(job, "wall_limit_ns", limit);
+    json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
+    json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, deadline, &answer, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    STEP(take_run(j, s, answer, phase, v, err));
+    if (!take_outputs(j, s, deadline, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    count_card_time(j, s, from);
+    return true;
+}
+
+bool run_estimate(struct judge *j, struct judge_side *s, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("estimate"), *answer = NULL;
+    struct verdict none = {0};
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err)) {
+        (void)child_end_cause(&s->run, "time", &none, err);
+        return false;
+    }
+    double ns = json_num(answer, "ns", 0);
+    if (!(ns > 0 && ns < 1e15))
+        return err_set(err, ERR_UPSTREAM, "the run child of the %s estimates %g ns", s->name, ns);
+    s->estimate_ns = ns;
+    json_decref(s->estimate_terms);
+    s->estimate_terms = json_incref(json_object_get(answer, "terms"));
+    return true;
+}

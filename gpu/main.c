@@ -1,0 +1,322 @@
+/*
+ * proteus-gpu: judges one candidate and exits; also lists devices and checks golden files. Flags and commands are tables.
+ *
+ * On `judge` stdout carries frames and nothing else: descriptor 1 is moved away and stderr put in its place, so that a library
+ * that prints cannot break them. The end of stdin means that nobody waits for the answer any more.
+ */
+#include "core/clock.h"
+#include "gpu/judge/golden.h"
+#include "gpu/judge/judge.h"
+#include "gpu/wire.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define TASK_WAIT_NS ((int64_t)60 * 1000000000)
+#define FILE_LIMIT_BYTES ((size_t)4 << 20)
+
+struct options {
+    const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
+    const char *shape, *candidate, *baseline, *mode, *target;
+    int argument_count;
+    char **arguments;               /* what is left: files */
+};
+
+#define FLAG(field) offsetof(struct options, field)
+static const struct { const char *name, *value; size_t at; const char *text; } flags[] = {
+    {"--ops-dir", "DIR", FLAG(ops_dir), "the operators' folders (default: $PROTEUS_OPS_DIR, else beside the program)"},
+    {"--cuda-home", "DIR", FLAG(cuda_home), "the CUDA toolkit (default: $CUDA_HOME, else /usr/local/cuda)"},
+    {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto)"},
+    {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum), "none, limits, filtered or isolated: refuse to run below it (default: none)"},
+    {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
+    {"--shape", "JSON|@FILE", FLAG(shape), "judge-file: {\"op\",\"axes\",\"dtypes\"?,\"target\"?}"},
+    {"--candidate", "FILE", FLAG(candidate), "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
+    {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
+    {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
+    {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
+};
+
+static int run_devices(const struct options *o, const struct judge_config *c);
+static int run_serve_devices(const struct options *o, const struct judge_config *c);
+static int run_judge(const struct options *o, const struct judge_config *c);
+static int run_judge_file(const struct options *o, const struct judge_config *c);
+static int run_golden(const struct options *o, const struct judge_config *c);
+
+static const struct { const char *name, *arguments, *text; int (*run)(const struct options *, const struct judge_config *); bool needs_ops; } commands[] = {
+    {"devices", "", "prints the devices as a JSON array", run_devices, false},
+    {"judge", "", "judges one task from stdin, in frames (gpu/wire.h)", run_judge, true},
+    {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures", run_judge_file, true},
+    {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
+    {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
+};
+
+static void print_help(FILE *to)
+{
+    fprintf(to, "usage: proteus-gpu COMMAND [FLAGS]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(to, "  %-14s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
+    fprintf(to, "\n");
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        fprintf(to, "  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
+    fprintf(to, "  --version, --help\n");
+}
+
+static int fail(const char *what, const struct err *err)
+{
+    fprintf(stderr, "proteus-gpu: %s%s%s\n", what, *what ? ": " : "", err->text);
+    return 1;
+}
+
+static bool parse_flags(int argc, char **argv, struct options *o)
+{
+    for (int i = 2; i < argc; i++) {
+        size_t f = 0;
+        if (strncmp(argv[i], "--", 2) != 0) {
+            o->arguments[o->argument_count++] = argv[i];
+            continue;
+        }
+        while (f < sizeof flags / sizeof *flags && strcmp(flags[f].name, argv[i]) != 0)
+            f++;
+        if (f == sizeof flags / sizeof *flags || i + 1 == argc) {
+            fprintf(stderr, "proteus-gpu: %s %s; see proteus-gpu --help\n", argv[i], i + 1 == argc && f < sizeof flags / sizeof *flags ? "needs a value" : "is no flag");
+            return false;
+        }
+        memcpy((char *)o + flags[f].at, &argv[++i], sizeof(char *));
+    }
+    return true;
+}
+
+/* ---- devices ---- */
+
+static int run_devices(const struct options *o, const struct judge_config *c)
+{
+    (void)o, (void)c;
+    cleanup(json) json_t *list = NULL;
+    cleanup(buf) struct buf text = {0};
+    struct err err = {0};
+    if (!device_list(&list, &err))
+        return fail("devices", &err);
+    json_write_pretty(&text, list);
+    fputs(buf_cstr(&text), stdout);
+    return 0;
+}
+
+/* Frames go to what was stdout; whatever else is printed goes to stderr. */
+static int take_stdout(void)
+{
+    int fd = dup(1);
+    dup2(2, 1);
+    return fd;
+}
+
+static int serve_error(int fd, const struct err *err)
+{
+    cleanup(json) json_t *doc = wire_error_encode(err);
+    struct err ignored = {0};
+    (void)!wire_send_json(fd, WIRE_ERROR, doc, &ignored);
+    return 1;
+}
+
+static int run_serve_devices(const struct options *o, const struct judge_config *c)
+{
+    (void)o;
+    cleanup(fd) int out = take_stdout();
+    cleanup(json) json_t *doc = NULL;
+    struct err err = {0};
+    if (!judge_devices(c, &doc, &err))
+        return serve_error(out, &err);
+    return wire_send_json(out, WIRE_DEVICES, doc, &err) ? 0 : 1;
+}
+
+/* ---- judge ---- */
+
+struct session { int out; bool failed; };
+
+static void send_progress(void *ctx, const json_t *phase)
+{
+    struct session *s = ctx;
+    struct err err = {0};
+    s->failed = s->failed || !wire_send_json(s->out, WIRE_PHASE, phase, &err);
+}
+
+/* Nobody there any more, or something came on stdin, where only a cancel can come. */
+static bool gone(void *ctx)
+{
+    struct session *s = ctx;
+    struct pollfd p = {.fd = 0, .events = POLLIN};
+    return s->failed || (poll(&p, 1, 0) > 0 && p.revents);
+}
+
+static bool answer(int out, const struct judge_result *r, struct err *err)
+{
+    for (int i = 0; i < r->blob_count; i++)
+        if (!wire_send_blob(out, r->blobs[i].name, r->blobs[i].bytes.data, r->blobs[i].bytes.size, err))
+            return false;
+    cleanup(json) json_t *doc = json_object();
+    json_put(doc, "verdict", verdict_encode(&r->verdict));
+    json_put(doc, "figures", json_incref(r->figures));
+    json_put(doc, "certificate", r->certificate ? json_incref(r->certificate) : json_null());
+    json_put_int(doc, "gpu_ns", r->gpu_ns);
+    return wire_send_json(out, WIRE_VERDICT, doc, err);
+}
+
+static int run_judge(const struct options *o, const struct judge_config *c)
+{
+    (void)o;
+    cleanup(fd) int out = take_stdout();
+    struct session s = {.out = out};
+    struct err err = {0};
+    cleanup(wire_frame) struct wire_frame task = {0};
+    cleanup(judge_result) struct judge_result result = {.figures = NULL};
+    cleanup(json) json_t *hello = json_pack("{s:s}", "version", PROTEUS_VERSION);
+    if (!wire_send_json(out, WIRE_HELLO, hello, &err))
+        return fail("judge", &err);
+    if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err)
+        || !judge_run(c, task.json, send_progress, gone, &s, &result, &err) || !answer(out, &result, &err))
+        return serve_error(out, &err);
+    return 0;
+}
+
+/* ---- judge-file ---- */
+
+static void show_progress(void *ctx, const json_t *phase)
+{
+    (void)ctx;
+    if (strcmp(json_str(phase, "state", ""), "end") == 0)
+        printf("%-10s %8.1f ms  %s\n", json_str(phase, "phase", ""), json_num(phase, "ms", 0), json_str(phase, "verdict", ""));
+    fflush(stdout);
+}
+
+static bool read_json(const char *where, json_t **ret, struct err *err)
+{
+    if (*where == '@')
+        return json_parse_file(where + 1, FILE_LIMIT_BYTES, ret, err);
+    return *where == '{' ? json_parse(where, strlen(where), ret, err) : json_parse_file(where, FILE_LIMIT_BYTES, ret, err);
+}
+
+static bool read_candidate(const char *where, json_t **ret, struct err *err)
+{
+    cleanup(str) char *inside = xfmt("%s/baseline.json", where);
+    return access(inside, R_OK) == 0 ? candidate_load(where, "baseline", ret, err) : read_json(where, ret, err);
+}
+
+static bool make_task(const struct options *o, const struct judge_config *c, json_t **ret, struct err *err)
+{
+    cleanup(json) json_t *shape = NULL, *candidate = NULL, *baseline = NULL, *task = json_object();
+    if (!o->shape || !o->candidate)
+        return err_set(err, ERR_INVALID, "--shape and --candidate are needed");
+    if (!read_json(o->shape, &shape, err) || !read_candidate(o->candidate, &candidate, err))
+        return false;
+    if (!json_str(shape, "target", NULL))
+        json_put_str(shape, "target", o->target ? o->target : "sm_90a");
+    const struct op *op = op_set_find(c->ops, json_str(shape, "op", ""));
+    if (!op)
+        return err_set(err, ERR_NOT_FOUND, "there is no operator \"%s\"", json_str(shape, "op", ""));
+    if (!o->baseline ? !candidate_load(op->dir, "baseline", &baseline, err) : strcmp(o->baseline, "none") && !read_candidate(o->baseline, &baseline, err))
+        return false;
+    json_put(task, "shape", steal(&shape));
+    json_put(task, "candidate", steal(&candidate));
+    json_put(task, "baseline", baseline ? steal(&baseline) : json_null());
+    json_put_str(task, "mode", o->mode ? o->mode : "full");
+    *ret = steal(&task);
+    return true;
+}
+
+static int run_judge_file(const struct options *o, const struct judge_config *c)
+{
+    cleanup(json) json_t *task = NULL, *verdict = NULL;
+    cleanup(buf) struct buf text = {0};
+    cleanup(judge_result) struct judge_result result = {.figures = NULL};
+    struct err err = {0};
+    int64_t from = clock_mono_ns();
+    if (!make_task(o, c, &task, &err) || !judge_run(c, task, show_progress, NULL, NULL, &result, &err))
+        return fail("judge-file", &err);
+    verdict = verdict_encode(&result.verdict);
+    json_write_pretty(&text, verdict);
+    json_write_pretty(&text, result.figures);
+    printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code), (double)(clock_mono_ns() - from) * 1e-6);
+    return result.verdict.code == VERDICT_OK ? 0 : 1;
+}
+
+/* ---- golden ---- */
+
+static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *tensors, const void *const *inputs, void **outputs, struct err *err)
+{
+    (void)tensors;
+    return judge_baseline_outputs(ctx, s, inputs, outputs, err);
+}
+
+static int run_golden(const struct options *o, const struct judge_config *c)
+{
+    int matches = 0;
+    struct judge_config mine = *c;
+    for (int i = 0; i < o->argument_count; i++) {
+        struct golden_result r = {.match = false};
+        struct err err = {0};
+        if (!golden_check_file(c->ops, o->arguments[i], o->target ? o->target : "sm_90a", run_baseline, &mine, &r, &err))
+            printf("FAIL  %s: %s\n", o->arguments[i], err.text);
+        else if (!r.match)
+            printf("FAIL  %s/%s: %s\n", r.op, r.name, r.text);
+        else
+            printf("ok    %s/%s: reference%s\n", r.op, r.name, r.baseline_ran ? " and baseline" : "");
+        matches += r.match;
+        fflush(stdout);
+    }
+    printf("%d of %d match\n", matches, o->argument_count);
+    return o->argument_count && matches == o->argument_count ? 0 : 1;
+}
+
+/* ---- main ---- */
+
+static bool load_ops(const struct options *o, struct op_set *ret, struct err *err)
+{
+    const char *given = o->ops_dir && *o->ops_dir ? o->ops_dir : getenv("PROTEUS_OPS_DIR");
+    cleanup(str) char *dir = given && *given ? xstrdup(given) : op_default_dir();
+    return op_set_load(dir, ret, err);
+}
+
+static int run_command(size_t which, int argc, char **argv)
+{
+    cleanup(mem) void *arguments = xarray((size_t)argc, sizeof(char *));
+    cleanup(op_set) struct op_set ops = {0};
+    struct options o = {.arguments = arguments};
+    struct err err = {0};
+    if (!parse_flags(argc, argv, &o))
+        return 2;
+    char *end = NULL;
+    long threads = o.threads ? strtol(o.threads, &end, 10) : 0;
+    if (o.threads && (*end || !*o.threads || threads < 1 || threads > 256)) {
+        fprintf(stderr, "proteus-gpu: --threads must be 1 to 256\n");
+        return 2;
+    }
+    const struct judge_config c = {.ops = &ops, .cuda_home = o.cuda_home, .device = o.device, .sandbox_minimum = o.sandbox_minimum, .threads = (int)threads};
+    if (commands[which].needs_ops && !load_ops(&o, &ops, &err)) {
+        if (commands[which].run == run_judge)
+            serve_error(1, &err);
+        return fail("operators", &err);
+    }
+    return commands[which].run(&o, &c);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return child_main(argc, argv, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    hash_init();
+    const char *command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "--help") == 0 || strcmp(command, "help") == 0) {
+        print_help(stdout);
+        return 0;
+    }
+    if (strcmp(command, "--version") == 0) {
+        printf("proteus-gpu %s\n", PROTEUS_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, command) == 0)
+            return run_command(i, argc, argv);
+    print_help(stderr);
+    return 2;
+}

@@ -1,0 +1,118 @@
+/* Jobs and candidates. What is asked for is checked by server/jobs; here it becomes HTTP. */
+#include "server/api/api.h"
+
+#include <string.h>
+
+/* A record by its id in the path, with as_of; the document is the caller's. False: the response is set. */
+static bool find_record(const struct request *req, struct response *res, enum store_kind kind, const char *prefix, const char *what,
+                        json_t **ret)
+{
+    struct err err;
+    json_t *doc = NULL;
+    int64_t as_of = 0;
+    const char *id = req->params[0];
+    if (!id_valid(id, prefix))
+        err_set(&err, ERR_NOT_FOUND, "\"%.60s\" is not the id of a %s (%s_...)", id, what, prefix);
+    else if (store_get_as_of(app_of(req)->store, kind, id, &doc, &as_of, &err)) {
+        json_put_int(doc, "as_of", as_of);
+        *ret = doc;
+        return true;
+    } else if (err.code == ERR_NOT_FOUND) {
+        err_set(&err, ERR_NOT_FOUND, "there is no %s %s", what, id);
+    }
+    respond_err(req, res, &err);
+    return false;
+}
+
+static void remember_shapes(struct app *app, const json_t *job)
+{
+    const json_t *shapes = json_object_get(job, "shapes"), *shape;
+    size_t i;
+    json_array_foreach(shapes, i, shape) {
+        shape_memory_add(app->shapes, json_str(shape, "shape_hash", ""), json_object_get(shape, "shape"));
+    }
+}
+
+void jobs_post(const struct request *req, struct response *res)
+{
+    struct app *app = app_of(req);
+    struct claim claim;
+    if (!rate_allows(req, res) || !claim_begin(req, res, &claim))
+        return;
+    struct faults faults = {0};
+    struct err err = {0};
+    json_t *job = NULL;
+    int64_t as_of = 0;
+    cleanup(json) json_t *record = claim.held ? claim_record(&claim, 202) : NULL;
+    bool ok = record ? jobs_submit_once(app->jobs, req->json, req->caller.id, claim.id.text, record, &job, &as_of, &faults, &err)
+                     : jobs_submit(app->jobs, req->json, req->caller.id, &job, &as_of, &faults, &err);
+    if (ok) {
+        json_put_int(job, "as_of", as_of);
+        remember_shapes(app, job);
+        if (record)
+            claim_keep_later(req, &claim, record, "job", job);
+        respond_header(res, "Location", "/v1/jobs/%s", json_str(job, "id", ""));
+        respond_json(res, 202, job);
+    } else {
+        respond_faults(req, res, &err, &faults);
+    }
+    claim_end(req, &claim);
+}
+
+void jobs_list(const struct request *req, struct response *res)
+{
+    page_respond(req, res, STORE_JOB, true, "jobs", "", NULL, NULL);
+}
+
+void jobs_get(const struct request *req, struct response *res)
+{
+    json_t *job = NULL;
+    if (!find_record(req, res, STORE_JOB, "job", "job", &job))
+        return;
+    remember_shapes(app_of(req), job);
+    respond_json(res, 200, job);
+    respond_etag(res, "no-cache");
+}
+
+void jobs_post_cancel(const struct request *req, struct response *res)
+{
+    struct err err;
+    json_t *job = NULL;
+    if (!rate_allows(req, res))
+        return;
+    if (!jobs_cancel(app_of(req)->jobs, req->params[0], &job, &err)) {
+        respond_err(req, res, &err);
+        return;
+    }
+    json_put_int(job, "as_of", store_last_event(app_of(req)->store));
+    respond_json(res, 200, job);
+}
+
+void jobs_post_candidate(const struct request *req, struct response *res)
+{
+    struct claim claim;
+    if (!rate_allows(req, res) || !claim_begin(req, res, &claim))
+        return;
+    struct faults faults = {0};
+    struct err err = {0};
+    json_t *candidate = NULL;
+    if (jobs_add_candidate(app_of(req)->jobs, req->params[0], req->json, &candidate, &faults, &err)) {
+        cleanup(json) json_t *record = claim.held ? claim_record(&claim, 202) : NULL;
+        if (record)
+            claim_keep_now(req, &claim, record, "candidate", candidate);
+        respond_header(res, "Location", "/v1/candidates/%s", json_str(candidate, "id", ""));
+        respond_json(res, 202, candidate);
+    } else {
+        respond_faults(req, res, &err, &faults);
+    }
+    claim_end(req, &claim);
+}
+
+void candidates_get(const struct request *req, struct response *res)
+{
+    json_t *candidate = NULL;
+    if (!find_record(req, res, STORE_CANDIDATE, "cand", "candidate", &candidate))
+        return;
+    respond_json(res, 200, candidate);
+    respond_etag(res, "no-cache");
+}

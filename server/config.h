@@ -1,0 +1,75 @@
+/*
+ * All settings of proteusd in one table: a field, its flag and environment variable (--listen, PROTEUS_LISTEN), its limits and
+ * what it is for. Read once in main, constant afterwards; each part gets the fields it needs.
+ */
+#pragma once
+#include "core/json.h"
+
+/*
+ * T(field, flag, default, secret, what)                       text; a NULL default means "not set"
+ * N(field, flag, default, least, most, unit, what)            a number; a unit of "bytes" takes suffixes: 64KiB, 1MiB, 2GiB
+ */
+#define CONFIG_TABLE(T, N)                                                                                                        \
+    T(listen, "listen", "127.0.0.1:7070", false, "address and port to serve on; port 0 picks a free one")                         \
+    T(data, "data", "proteus-data", false, "folder of the store and the signing key; made if it is missing")                      \
+    T(static_dir, "static-dir", NULL, false, "folder of the dashboard; default: share/proteus/static beside bin/, else static/ of the build") \
+    T(openapi, "openapi", NULL, false, "openapi.yaml to serve; default: share/proteus/openapi.yaml beside bin/, else the build's") \
+    T(ops_dir, "ops-dir", NULL, false, "folder of the operators; default: share/proteus/ops beside bin/, else the build's")       \
+    T(judge, "judge", NULL, false, "the program proteus-gpu; default: beside this program")                                       \
+    T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
+    T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
+    T(sandbox_minimum, "sandbox-minimum", "none", false, "refuse to judge below this level: none, limits, filtered, isolated")    \
+    T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N")                                                     \
+    T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \
+    T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
+    T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
+    T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
+    N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
+    N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \
+    N(write_threads, "write-threads", 16, 1, 256, "threads", "threads for requests that write; those at work share one sync")     \
+    N(connections, "connections", 8192, 16, 100000, "connections", "the most at once")                                            \
+    N(connection_timeout_s, "connection-timeout", 60, 1, 3600, "seconds", "a connection that stands still is closed after this")  \
+    N(header_bytes, "header-bytes", 8192, 1024, 1048576, "bytes", "the most that a request's headers may have together")         \
+    N(body_bytes, "body-bytes", 2097152, 1024, 67108864, "bytes", "the most that a request's body may have")                      \
+    N(pending_body_bytes, "pending-body-bytes", 268435456, 1048576, 17179869184, "bytes", "the most that all bodies in progress may have") \
+    N(streams, "streams", 4096, 1, 50000, "streams", "event streams open at once")                                                \
+    N(waiters, "waiters", 1024, 1, 50000, "requests", "requests that wait for a kernel at once")                                  \
+    N(max_wait_s, "max-wait", 60, 1, 600, "seconds", "the longest ?wait=")                                                        \
+    N(heartbeat_ms, "heartbeat-ms", 15000, 20, 600000, "milliseconds", "a silent event stream gets a comment this often")         \
+    N(max_page, "max-page", 200, 1, 1000, "entries", "the most that one page of a list shows")                                    \
+    N(cache_bytes, "cache-bytes", 67108864, 0, 17179869184, "bytes", "memory for artifacts that are served often")                \
+    N(max_queued, "max-queued", 256, 1, 100000, "jobs", "jobs waiting; more are answered 429")                                    \
+    N(max_shapes, "max-shapes", 64, 1, 1000, "shapes", "shapes of one job")                                                       \
+    N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \
+    N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
+    N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
+    N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \
+    N(max_wall_seconds, "max-wall-seconds", 86400, 1, 2592000, "seconds", "the largest budget")                                   \
+    N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
+    N(judge_retries, "judge-retries", 2, 0, 100, "times", "a candidate is judged again after a failure of the judge")             \
+    N(device_refresh_s, "device-refresh", 60, 1, 86400, "seconds", "devices are asked for their health this often")               \
+    N(store_map_bytes, "store-map-bytes", 17179869184, 1048576, 17592186044416, "bytes", "the most that the store may grow to")   \
+    N(job_events_kept, "job-events-kept", 0, 0, 1000000000, "events", "events that a job keeps; 0: all")                          \
+    N(idempotency_hours, "idempotency-hours", 24, 1, 720, "hours", "an Idempotency-Key is remembered this long")                  \
+    N(max_tokens, "max-tokens", 1000, 1, 10000, "tokens", "tokens there may be")
+
+struct config {
+#define T(field, ...) char *field;
+#define N(field, ...) int64_t field;
+    CONFIG_TABLE(T, N)
+#undef T
+#undef N
+};
+
+enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_PRINT, CONFIG_VERSION };
+
+/*
+ * Defaults, then the environment, then flags (--name VALUE or --name=VALUE). ERR_INVALID names the setting, what was wrong and
+ * what would be right. Unknown PROTEUS_* variables are added to `warnings`, a line each. The caller owns *ret (config_done).
+ */
+bool config_read(int argc, char **argv, char **environment, struct config *ret, enum config_action *ret_action,
+                 struct buf *warnings, struct err *err) MUST_CHECK;
+void config_done(struct config *c);
+void config_help(struct buf *to);
+void config_print(const struct config *c, struct buf *to);    /* name=value lines; secrets as *** */
+DEFINE_CLEANUP(config, struct config, config_done(it))

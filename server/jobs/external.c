@@ -1,0 +1,113 @@
+/*
+ * Candidates that an external agent sends. They wait in a list of their own (a record beside the job, which exists as long as more
+ * may come), so that neither the agent nor the runner has to change what the other writes.
+ */
+#include "server/jobs/internal.h"
+
+/* The document, and for which shape of the job it is; both borrowed from the request. */
+static const json_t *take_parts(const json_t *request, const json_t *job, const char **pointer, int *ret_shape, struct faults *f)
+{
+    static const char *const keys[] = {"candidate", "shape_hash", NULL};
+    const json_t *candidate = request, *hash = NULL;
+    size_t shapes = json_array_size(json_object_get(job, "shapes"));
+    *pointer = "";
+    *ret_shape = 0;
+    if (json_object_get(request, "candidate")) {
+        json_only_keys(request, "", keys, f);
+        candidate = json_object_get(request, "candidate");
+        hash = json_object_get(request, "shape_hash");
+        *pointer = "/candidate";
+    }
+    if (hash)
+        *ret_shape = json_is_string(hash) ? job_shape_index(job, json_string_value(hash)) : -1;
+    if (hash && *ret_shape < 0)
+        faults_add(f, "/shape_hash", "not a shape of this job");
+    else if (!hash && shapes > 1)
+        faults_add(f, "/shape_hash", "the job has %zu shapes: say which, as {\"candidate\":{...},\"shape_hash\":\"...\"}", shapes);
+    return candidate;
+}
+
+static bool check_candidate(const json_t *doc, const char *pointer, struct faults *f, struct err *err)
+{
+    cleanup(candidate) struct candidate c = {0};
+    bool ok = candidate_parse(doc, pointer, &c, f);
+    if (ok && c.language == LANGUAGE_TRITON) {
+        cleanup(str) char *where = xfmt("%s/language", pointer);
+        faults_add(f, where, "triton is not taken");
+        return err_set(err, ERR_UNPROCESSABLE,
+                       "language \"triton\": this server lacks Triton's compiler (python3 with triton in the compile sandbox): send cuda, or the PTX that Triton gives");
+    }
+    if (f->count)
+        return err_set(err, ERR_INVALID, "the candidate has %d %s, the first at %s: %s", f->count, f->count == 1 ? "fault" : "faults",
+                       *f->list[0].pointer ? f->list[0].pointer : "its top", f->list[0].detail);
+    return true;
+}
+
+static bool ended(struct jobs *j, const char *id, struct err *err)
+{
+    cleanup(json) json_t *job = NULL;
+    if (!store_get(j->store, STORE_JOB, id, &job, err))
+        return false;
+    return err_set(err, ERR_CONFLICT, "job %s has ended (%s): no more candidates are taken", id, json_str(job, "state", ""));
+}
+
+/* One try: the waiting list as it is, with one more. */
+static bool add(struct jobs *j, const char *job_id, const json_t *job, const json_t *record, struct err *err)
+{
+    char key[64];
+    cleanup(json) json_t *was = NULL, *now = NULL;
+    struct err why = {0};
+    external_key(job_id, key, sizeof key);
+    if (!store_get(j->store, STORE_META, key, &was, &why))
+        return why.code == ERR_NOT_FOUND ? ended(j, job_id, err) : err_set(err, why.code, "%s", why.text);
+    int64_t accepted = json_int(was, "accepted", 0), most = json_int(json_object_get(job, "budget"), "candidates", 0);
+    if (accepted >= most)
+        return err_set(err, ERR_CONFLICT, "job %s may have %lld candidates and has got them all", job_id, (long long)most);
+    now = json_deep_copy(was);
+    json_put_int(now, "accepted", accepted + 1);
+    json_array_append(json_object_get(now, "waiting"), json_object_get(record, "id"));
+    struct store_batch *b = store_batch_new();
+    store_expect(b, STORE_META, key, was);
+    store_put(b, STORE_META, key, NULL, now);
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), job_id, record);
+    event_proposed(b, record);
+    if (store_commit(j->store, b, NULL, &why))
+        return true;
+    return err_set(err, why.code == ERR_CONFLICT ? ERR_BUSY : why.code, "%s", why.text);
+}
+
+bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f,
+                        struct err *err)
+{
+    cleanup(json) json_t *job = NULL, *record = NULL;
+    if (!store_get(j->store, STORE_JOB, job_id, &job, err))
+        return false;
+    if (job_is_final(job))
+        return ended(j, job_id, err);
+    if (strcmp(json_str(job, "generator", ""), "external") != 0)
+        return err_set(err, ERR_CONFLICT, "job %s makes its own candidates (generator %s): only a job of generator external takes them",
+                       job_id, json_str(job, "generator", ""));
+    const char *pointer;
+    int index;
+    const json_t *doc = take_parts(request, job, &pointer, &index, f);
+    if (!check_candidate(doc, pointer, f, err))
+        return false;
+    const json_t *shape = job_shape(job, index);
+    if (strcmp(shape_state(shape), "waiting") != 0 && strcmp(shape_state(shape), "baseline") != 0 && strcmp(shape_state(shape), "searching") != 0)
+        return err_set(err, ERR_CONFLICT, "the search for shape %s has ended (%s)", json_str(shape, "shape_hash", ""),
+                       json_str(shape, "why_ended", shape_state(shape)));
+    struct id id = id_new("cand");
+    record = candidate_record_new(id.text, job_id, json_str(shape, "shape_hash", ""), json_str(job, "op", ""), (json_t *)(uintptr_t)doc, NULL,
+                                  false);
+    for (int tries = 0; tries < JOBS_TRIES; tries++) {
+        struct err why = {0};
+        if (add(j, job_id, job, record, &why)) {
+            entry_wake(j, job_id, false);
+            *ret_candidate = steal(&record);
+            return true;
+        }
+        if (why.code != ERR_BUSY)
+            return err_set(err, why.code, "%s", why.text);
+    }
+    return err_set(err, ERR_BUSY, "job %s takes candidates too fast: try again", job_id);
+}

@@ -1,0 +1,165 @@
+/*
+ * What the files of this folder share.
+ *
+ * In memory there is only the list of open jobs (struct entry) and, per runner thread, the job under work (struct run); all that
+ * counts is in the job's record. Every write about a job expects the record to be as the writer knew it, so a job that was
+ * cancelled meanwhile can get no event after its last one.
+ */
+#pragma once
+#include "server/jobs/jobs.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/minisign.h"
+#include "core/shape.h"
+#include "server/generate/generate.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define JOBS_OWNER_OPEN "open"           /* under which owner the store lists jobs */
+#define JOBS_OWNER_ENDED "ended"
+#define JOBS_TRIES 1000                  /* of a write that others got in the way of */
+#define MANIFEST_HISTORY 16
+#define PHASES_KEPT 64
+#define PHASE_MAX_BYTES 4096
+#define VERDICT_MAX_BYTES ((size_t)256 << 10)
+#define FIGURES_MAX_BYTES ((size_t)1 << 20)
+
+/* X(code, name, final?) */
+#define JOB_STATES(X)                   \
+    X(JOB_QUEUED, "queued", false)      \
+    X(JOB_RUNNING, "running", false)    \
+    X(JOB_DONE, "done", true)           \
+    X(JOB_FAILED, "failed", true)       \
+    X(JOB_CANCELLED, "cancelled", true)
+enum job_state {
+#define X(code, name, is_final) code,
+    JOB_STATES(X)
+#undef X
+};
+const char *job_state_name(enum job_state state);
+
+enum entry_state { ENTRY_RESERVED, ENTRY_READY, ENTRY_RUNNING, ENTRY_PARKED };
+struct entry {
+    struct entry *next;
+    char id[40];
+    enum entry_state state;
+    bool woken;                          /* something came while it was under work */
+    int64_t deadline_ns;                 /* parked: when it is looked at again without being woken */
+    int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
+    atomic_bool cancelled;
+};
+
+struct jobs {
+    struct jobs_config config;
+    struct store *store;
+    const struct op_set *ops;
+    const struct signer *signer;
+    int thread_count;
+    pthread_t *threads;
+    atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
+    pthread_mutex_t lock;                /* guards what follows */
+    pthread_cond_t work;                 /* monotonic clock */
+    struct entry *head, **tail;
+    int64_t judged, judge_errors;
+    struct err last_judge_error;
+};
+
+/* ---- scheduler.c ---- */
+/* A place in the queue before the job is durable. ERR_BUSY. */
+bool entry_reserve(struct jobs *j, const char *id, struct entry **ret, struct err *err) MUST_CHECK;
+void entry_ready(struct jobs *j, struct entry *e);
+void entry_drop(struct jobs *j, struct entry *e);
+void entry_wake(struct jobs *j, const char *id, bool cancel);   /* one that is not there: nothing */
+/* Sleeps unless the jobs stop or this one is cancelled; true if it slept on. */
+bool entry_sleep(struct jobs *j, struct entry *e, int64_t ns);
+
+/* ---- job.c: documents ---- */
+struct job_request {
+    const struct op *op;
+    int shape_count;
+    struct shape *shapes;                /* owned */
+    const struct generator *generator;
+    bool reuse;
+    int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
+    double gpu_seconds;                         /* 0: no limit of its own */
+};
+json_t *job_new(const char *id, const struct job_request *r, const char *caller);
+json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate, json_t *origin,
+                             bool is_baseline);
+bool job_is_final(const json_t *job);
+json_t *job_shape(const json_t *job, int index);         /* borrowed */
+int job_shape_index(const json_t *job, const char *hash);   /* -1: none */
+const char *shape_state(const json_t *shape);
+/* {"candidate","time_ns","speedup","evidence"} of a judged candidate's figures; new reference. */
+json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
+double result_speedup(const json_t *result);             /* the median; 0: none */
+/* Whether `now` displaces `old` (both with "speedup" and "evidence"; old may be null). */
+bool result_beats(const json_t *now, const json_t *old);
+json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids]} */
+void external_key(const char *job, char *to, size_t size);
+void event_proposed(struct store_batch *b, const json_t *record);
+void event_state(struct store_batch *b, const json_t *job);
+void event_best(struct store_batch *b, const json_t *job, const char *shape_hash, const json_t *best, bool is_baseline, bool served,
+                bool reused);
+void event_done(struct store_batch *b, const json_t *job);
+/*
+ * Ends the job as it is in the store: waiting candidates are dropped, last events written. *job is the record as the caller knows
+ * it and becomes the ended one. False with ERR_CONFLICT when the job is not as known any more.
+ */
+bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct err *why, double more_wall_seconds, struct err *err) MUST_CHECK;
+
+/* ---- runner.c ---- */
+struct run {
+    struct jobs *j;
+    struct entry *e;
+    json_t *job;                         /* as it is in the store */
+    int shape_index;                     /* of `shape` and `history`; -1: none loaded */
+    struct shape shape;
+    int64_t mark_ns, park_until_ns;      /* up to when the last run_next counted; when STEP_PARK wants to be looked at again */
+    int past_count, past_capacity;
+    json_t **past;                       /* judged candidates of the shape, oldest first */
+};
+enum step_result { STEP_GO, STEP_PARK, STEP_END, STEP_FAILED /* not written: later again */ };
+/* Takes steps until the job ends, has to wait, or the jobs stop. True: park it until *ret_deadline_ns. */
+bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns);
+/* Parses the shape of that index into r->shape. ERR_UNPROCESSABLE when the operator is not what it was. */
+bool run_load_shape(struct run *r, int index, struct err *err) MUST_CHECK;
+void run_add_past(struct run *r, const json_t *record);
+enum step_result run_fail(struct run *r, const struct err *why);   /* ends the job as failed */
+/*
+ * Commits a change of the job: expects run->job, puts `next` (taken over), and keeps it as run->job. STEP_END when the job has
+ * been ended by someone else. *ret_conflict (may be NULL): something else in the batch did not hold, the job is as known.
+ */
+enum step_result run_commit(struct run *r, struct store_batch *b, json_t *next, bool *ret_conflict);
+/* A copy to change, with the wall time spent so far. */
+json_t *run_next(struct run *r);
+void run_spend(json_t *job, const char *what, double more);
+
+/* ---- steps.c: one function a step; next: the name of the step that follows is in the job's record ---- */
+typedef enum step_result step_fn(struct run *r);
+step_fn *step_find(const char *name);    /* NULL: there is none of that name */
+
+/* ---- judge.c ---- */
+enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */ };
+/* Judges with retries; *record (a candidate's record) gets its phases and judge errors. */
+enum judged judge_candidate(struct run *r, json_t *record, const char *mode, struct judge_answer *ret, struct err *err);
+
+/* ---- settle.c: what a judgement means for candidate, shape and kernel ---- */
+enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a);
+/* Ends a shape that was searched: serves the baseline where nothing beat it. */
+enum step_result settle_close(struct run *r, int index);
+
+/* ---- manifest.c ---- */
+/*
+ * Adds to the batch what makes `record` (judged, correct) the served kernel of the shape if it beats the one that is served now;
+ * *ret_served says whether. The batch then expects the kernel to be as it was seen here.
+ */
+bool manifest_offer(struct jobs *j, struct store_batch *b, const struct shape *s, const json_t *record, const json_t *result,
+                    bool *ret_served, struct err *err) MUST_CHECK;
+/* Completes, stores and signs a certificate, stores source and blobs; their digests go into the record. */
+void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struct shape *s, json_t *record, struct judge_answer *a);

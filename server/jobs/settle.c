@@ -1,0 +1,188 @@
+/* What a judgement means: for the candidate's record, the shape's best, the job's account, and the kernel that is served. */
+#include "server/jobs/internal.h"
+
+static bool verdict_small(const struct verdict *v)
+{
+    cleanup(str) char *text = v->detail ? json_text(v->detail) : NULL;
+    return !text || strlen(text) <= VERDICT_MAX_BYTES;
+}
+
+/* A copy without what is too large to keep. */
+static json_t *bounded_figures(const json_t *figures)
+{
+    cleanup(str) char *text = json_is_object(figures) ? json_text(figures) : NULL;
+    if (!text)
+        return json_null();
+    if (strlen(text) <= FIGURES_MAX_BYTES)
+        return json_deep_copy(figures);
+    static const char *const keys[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode"};
+    json_t *brief = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_object_get(figures, keys[i]))
+            json_object_set(brief, keys[i], json_object_get(figures, keys[i]));
+    json_put_bool(brief, "cut", true);
+    return brief;
+}
+
+static void event_timed(struct store_batch *b, const json_t *record, const json_t *figures)
+{
+    static const char *const keys[] = {"time_ns", "speedup", "evidence", "mode"};
+    if (!(json_num(figures, "time_ns", 0) > 0))
+        return;
+    cleanup(json) json_t *doc = json_object();
+    json_put_str(doc, "candidate", json_str(record, "id", ""));
+    json_put_str(doc, "shape_hash", json_str(record, "shape_hash", ""));
+    json_put_bool(doc, "is_baseline", json_bool(record, "is_baseline", false));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_object_get(figures, keys[i]))
+            json_object_set(doc, keys[i], json_object_get(figures, keys[i]));
+    store_event(b, "candidate.timed", json_str(record, "job", ""), doc);
+}
+
+static void event_verdict(struct store_batch *b, const json_t *record)
+{
+    static const char *const keys[] = {"code", "phase", "fault", "text", "for_person"};
+    const json_t *verdict = json_object_get(record, "verdict");
+    cleanup(json) json_t *doc = json_object();
+    json_t *brief = json_object();
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(brief, keys[i], json_object_get(verdict, keys[i]));
+    json_put_str(doc, "candidate", json_str(record, "id", ""));
+    json_put_str(doc, "shape_hash", json_str(record, "shape_hash", ""));
+    json_put_bool(doc, "is_baseline", json_bool(record, "is_baseline", false));
+    json_put(doc, "verdict", brief);
+    store_event(b, "candidate.verdict", json_str(record, "job", ""), doc);
+}
+
+/* The record gets its verdict, and the batch the candidate's last two events. */
+static void judge_record(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
+{
+    if (!verdict_small(&a->verdict)) {
+        json_decref(a->verdict.detail);
+        a->verdict.detail = json_pack("{s:b}", "cut", 1);
+    }
+    json_put_str(record, "state", "judged");
+    json_put(record, "verdict", verdict_encode(&a->verdict));
+    json_put(record, "figures", bounded_figures(a->figures));
+    json_put_str(record, "judged", clock_text(clock_wall_ns()).text);
+    if (verdict_is_correct(a->verdict.code) && a->certificate)
+        manifest_store_artifacts(r->j, b, &r->shape, record, a);
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
+    event_timed(b, record, json_object_get(record, "figures"));
+    event_verdict(b, record);
+}
+
+/* The job's account after a judgement; nothing is under work then. */
+static json_t *account(struct run *r, const struct judge_answer *a, const char *step)
+{
+    json_t *next = run_next(r);
+    run_spend(next, "gpu_seconds", (double)a->gpu_ns / 1e9);
+    json_object_del(next, "current");
+    json_put_str(next, "step", step);
+    return next;
+}
+
+enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a)
+{
+    bool external = strcmp(json_str(r->job, "generator", ""), "external") == 0;
+    bool right = verdict_is_correct(a->verdict.code);
+    json_t *next = account(r, a, right && !external ? "propose" : "pick"), *shape = job_shape(next, r->shape_index);
+    struct store_batch *b = store_batch_new();
+    judge_record(r, b, record, a);
+    if (right) {
+        json_t *result = result_new(json_str(record, "id", ""), a->figures, true);
+        json_put(shape, "baseline", result);
+        json_put(shape, "best", json_incref(result));
+        json_put_str(shape, "state", "searching");
+    } else {
+        cleanup(str) char *why = xfmt("its baseline was judged %s: %s", verdict_name(a->verdict.code), a->verdict.text);
+        json_put_str(shape, "state", "failed");
+        json_put_str(shape, "why_ended", why);
+    }
+    return run_commit(r, b, next, NULL);
+}
+
+/* The candidate's verdict stands. Where it is the shape's new best, the served kernel is decided in the same transaction. */
+static enum step_result finish_candidate(struct run *r, json_t *record, struct judge_answer *a, bool retested)
+{
+    for (int tries = 0; tries < JOBS_TRIES; tries++) {
+        struct err err = {0};
+        struct store_batch *b = store_batch_new();
+        json_t *next = account(r, a, "propose"), *shape = job_shape(next, r->shape_index);
+        const char *id = json_str(record, "id", ""), *hash = json_str(shape, "shape_hash", "");
+        cleanup(json) json_t *result = result_new(id, a->figures, false);
+        judge_record(r, b, record, a);
+        json_put_int(shape, "tried", json_int(shape, "tried", 0) + 1);
+        if (retested && a->verdict.code == VERDICT_OK && result_beats(result, json_object_get(shape, "best"))) {
+            bool served = false;
+            if (!manifest_offer(r->j, b, &r->shape, record, result, &served, &err)) {
+                store_batch_free(b);
+                json_decref(next);
+                return run_fail(r, &err);
+            }
+            json_put(shape, "best", json_incref(result));
+            event_best(b, next, hash, result, false, served, false);
+        }
+        bool conflict;
+        enum step_result done = run_commit(r, b, next, &conflict);
+        if (done == STEP_GO && r->past_count >= 0)
+            run_add_past(r, record);
+        if (!conflict)
+            return done;   /* otherwise another job has changed the served kernel meanwhile: decided again */
+    }
+    return STEP_FAILED;
+}
+
+enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a)
+{
+    cleanup(json) json_t *result = result_new(json_str(record, "id", ""), a->figures, false);
+    const json_t *best = json_object_get(job_shape(r->job, r->shape_index), "best");
+    if (a->verdict.code != VERDICT_OK || !result_beats(result, best))
+        return finish_candidate(r, record, a, false);
+    struct store_batch *b = store_batch_new();
+    json_t *next = account(r, a, "confirm");
+    json_put_str(next, "current", json_str(record, "id", ""));
+    json_put_str(record, "state", "judging");
+    json_put(record, "triage", bounded_figures(a->figures));
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
+    event_timed(b, record, json_object_get(record, "triage"));
+    return run_commit(r, b, next, NULL);
+}
+
+enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a)
+{
+    if (verdict_is_correct(a->verdict.code) && a->verdict.code != VERDICT_OK && a->verdict.code != VERDICT_NOT_CONFIRMED) {
+        char before[sizeof a->verdict.text];
+        snprintf(before, sizeof before, "%s", a->verdict.text);
+        verdict_set(&a->verdict, VERDICT_NOT_CONFIRMED, "retest", "the retest said %s: %s", verdict_name(a->verdict.code), before);
+    }
+    return finish_candidate(r, record, a, true);
+}
+
+enum step_result settle_close(struct run *r, int index)
+{
+    for (int tries = 0; tries < JOBS_TRIES; tries++) {
+        struct err err = {0};
+        cleanup(json) json_t *record = NULL;
+        struct store_batch *b = store_batch_new();
+        json_t *next = run_next(r), *shape = job_shape(next, index);
+        const json_t *best = json_object_get(shape, "best");
+        const char *id = json_str(best, "candidate", "");
+        json_put_str(shape, "state", "done");
+        if (strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
+            bool served = false;
+            if (!run_load_shape(r, index, &err) || !store_get(r->j->store, STORE_CANDIDATE, id, &record, &err) ||
+                !manifest_offer(r->j, b, &r->shape, record, best, &served, &err)) {
+                store_batch_free(b);
+                json_decref(next);
+                return run_fail(r, &err);
+            }
+            event_best(b, next, json_str(shape, "shape_hash", ""), best, true, served, false);
+        }
+        bool conflict;
+        enum step_result done = run_commit(r, b, next, &conflict);
+        if (!conflict)
+            return done;
+    }
+    return STEP_FAILED;
+}

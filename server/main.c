@@ -1,0 +1,290 @@
+/*
+ * proteusd: reads its settings, opens what there is, serves, and stops in the order in which things depend on each other:
+ *
+ *   store <- signing key <- jobs (runners, judges) <- HTTP
+ *
+ * Signals arrive in the main thread alone. Whatever hangs, the process is gone within five seconds of SIGTERM: what had to be
+ * durable is durable by then, and the rest is judged again at the next start.
+ */
+#include "server/api/api.h"
+#include "server/config.h"
+
+#include "core/clock.h"
+#include "core/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define DEVICES_WAIT_NS ((int64_t)10000000000)
+#define REQUEST_GRACE_NS ((int64_t)1500000000)
+#define STOP_LIMIT_NS ((int64_t)4500000000)
+#define FALLBACK_TARGET "sm_90a"
+
+extern char **environ;
+
+struct server {
+    struct config config;
+    struct op_set ops;
+    struct signer signer;
+    struct store *store;
+    struct auth *auth;
+    struct jobs *jobs;
+    struct http_server *http;
+    struct app app;
+    char *static_dir, *openapi, *ops_dir;
+    char target[TARGET_SIZE];
+};
+
+static const struct { const char *name; enum log_level level; } levels[] = {
+    {"debug", LOG_DEBUG}, {"info", LOG_INFO}, {"warn", LOG_WARN}, {"error", LOG_ERROR}};
+
+static void set_log_level(const char *name)
+{
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (!strcmp(levels[i].name, name))
+            log_threshold(levels[i].level);
+}
+
+static void warn_lines(const struct buf *lines)
+{
+    cleanup(str) char *copy = xstrdup(buf_cstr(lines));
+    char *save = NULL;
+    for (char *line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        log_line(LOG_WARN, line, NULL);
+}
+
+/* NAME where the programs' data lies: dist/share/proteus, or share/proteus of the build. NULL: not there. */
+static char *share_path(const char *name)
+{
+    static const char *const tries[] = {"../share/proteus", "share/proteus", "../../share/proteus"};
+    cleanup(str) char *self = self_dir();
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        cleanup(str) char *path = xfmt("%s/%s/%s", self, tries[i], name);
+        if (access(path, R_OK) == 0)
+            return steal(&path);
+    }
+    return NULL;
+}
+
+/* Every connection is an open file; the library wants a few, LMDB and judges some more. */
+static bool raise_open_files(int64_t connections, struct err *err)
+{
+    struct rlimit limit;
+    rlim_t want = (rlim_t)connections + 512;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return err_errno(err, ERR_INTERNAL, "cannot read the limit of open files");
+    if (limit.rlim_cur >= want)
+        return true;
+    rlim_t most = limit.rlim_max;
+    limit.rlim_cur = want;
+    limit.rlim_max = most < want ? want : most;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return true;
+    return err_set(err, ERR_INVALID, "--connections %lld needs %llu open files and this process may have %llu; raise the limit "
+                   "(ulimit -n) or give less", (long long)connections, (unsigned long long)want, (unsigned long long)most);
+}
+
+static bool add_admin_token(struct auth *auth, const char *text, const char *from, struct err *err)
+{
+    char id[44];
+    struct hash_hex hash;
+    if (!token_split(text, id, &hash, err) || !auth_add(auth, id, hash.text, SCOPE_ADMIN, err))
+        return err_wrap(err, "%s", from);
+    return true;
+}
+
+static bool read_admin_tokens(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    if (c->admin_token && *c->admin_token && !add_admin_token(s->auth, c->admin_token, "--admin-token", err))
+        return false;
+    if (!c->admin_token_file || !*c->admin_token_file)
+        return true;
+    cleanup(buf) struct buf text = {0};
+    if (!file_read(c->admin_token_file, 4096, &text, err))
+        return err_wrap(err, "--admin-token-file");
+    while (text.size && strchr(" \t\r\n", text.data[text.size - 1]))
+        text.data[--text.size] = 0;
+    return add_admin_token(s->auth, buf_cstr(&text), c->admin_token_file, err);
+}
+
+static bool open_state(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    s->ops_dir = c->ops_dir && *c->ops_dir ? xstrdup(c->ops_dir) : op_default_dir();
+    if (!op_set_load(s->ops_dir, &s->ops, err))
+        return err_wrap(err, "the operators (--ops-dir %s)", s->ops_dir);
+    if (!dir_make(c->data, 0700, err))
+        return err_wrap(err, "the data folder (--data)");
+    struct store_config store = {.dir = c->data, .map_bytes = c->store_map_bytes, .job_events_kept = c->job_events_kept};
+    if (!store_open(&store, &s->store, err) || !signer_open(c->data, &s->signer, err))
+        return false;
+    s->auth = auth_new((int)c->max_tokens + 2);
+    s->app.store = s->store;
+    s->app.auth = s->auth;
+    return tokens_load(&s->app, err) && read_admin_tokens(s, err);
+}
+
+static struct spawn_config spawn_settings(const struct server *s)
+{
+    const struct config *c = &s->config;
+    return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home,
+                                 .sandbox_minimum = c->sandbox_minimum, .device = c->device,
+                                 .wall_limit_ns = c->judge_wall_seconds * 1000000000};
+}
+
+static bool open_http(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    struct http_config http = {
+        .listen = c->listen, .threads = (int)c->http_threads, .workers = (int)c->write_threads, .connections = (int)c->connections,
+        .header_bytes = (int)c->header_bytes, .body_bytes = c->body_bytes, .pending_body_bytes = c->pending_body_bytes,
+        .connection_timeout_s = (int)c->connection_timeout_s, .streams = (int)c->streams, .waiters = (int)c->waiters,
+        .heartbeat_ns = c->heartbeat_ms * 1000000, .routes = api_routes, .route_count = api_route_count, .app = &s->app, .auth = s->auth};
+    return raise_open_files(c->connections, err) && http_open(&http, &s->http, err);
+}
+
+/* What a shape that names no target is for: as configured, else the first device's. */
+static void choose_target(struct server *s)
+{
+    char why[504];
+    cleanup(json) json_t *doc = NULL;
+    const char *target = s->config.default_target;
+    if (!target || !*target) {
+        devices_await(s->app.devices, DEVICES_WAIT_NS);
+        doc = devices_get(s->app.devices, why, sizeof why);
+        target = json_str(json_array_get(json_object_get(doc, "devices"), 0), "target", FALLBACK_TARGET);
+    }
+    snprintf(s->target, sizeof s->target, "%s", target_valid(target) ? target : FALLBACK_TARGET);
+    s->app.default_target = s->target;
+}
+
+static void on_events(void *ctx, int64_t last)
+{
+    (void)last;
+    http_notify(ctx);
+}
+
+static bool start(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    s->app.config = c;
+    if (c->default_target && *c->default_target && !target_valid(c->default_target))
+        return err_set(err, ERR_INVALID, "--default-target: \"%.40s\" is not a target; one is sm_90a", c->default_target);
+    if (!open_state(s, err) || !open_http(s, err))
+        return false;
+    s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
+    s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
+    s->app.ops = &s->ops;
+    s->app.signer = &s->signer;
+    s->app.http = s->http;
+    s->app.static_dir = s->static_dir;
+    s->app.openapi_path = s->openapi;
+    struct spawn_config spawn = spawn_settings(s);
+    app_open(&s->app, &spawn);
+    choose_target(s);
+    struct jobs_config jobs = {
+        .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes,
+        .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
+        .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
+        .judge_retries = (int)c->judge_retries, .default_target = s->target};
+    store_on_events(s->store, on_events, s->http);
+    return jobs_start(&jobs, s->store, &s->ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
+}
+
+static void stop(struct server *s)
+{
+    if (s->http)
+        http_stop(s->http, REQUEST_GRACE_NS);
+    if (s->jobs)
+        jobs_stop(s->jobs);
+    if (s->store)
+        store_on_events(s->store, NULL, NULL);
+    app_close(&s->app);
+    http_close(s->http);
+    if (s->store)
+        store_close(s->store);
+    auth_free(s->auth);
+    signer_done(&s->signer);
+    op_set_done(&s->ops);
+    free(s->static_dir);
+    free(s->openapi);
+    free(s->ops_dir);
+}
+
+static void *watch_stop(void *arg)
+{
+    (void)arg;
+    clock_sleep_ns(STOP_LIMIT_NS);
+    log_line(LOG_WARN, "stopping took too long; leaving: all that was acknowledged is durable", NULL);
+    _exit(0);
+}
+
+static void wait_for_signal(const sigset_t *signals)
+{
+    int signal = 0;
+    while (sigwait(signals, &signal) != 0 || signal == SIGHUP)
+        continue;
+    log_line(LOG_INFO, "stopping", "signal", signal == SIGTERM ? "SIGTERM" : "SIGINT", NULL);
+    pthread_t watchdog;
+    if (pthread_create(&watchdog, NULL, watch_stop, NULL) == 0)
+        pthread_detach(watchdog);
+}
+
+static int serve(struct server *s)
+{
+    struct err err = {0};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);     /* before any thread: they inherit it */
+    signal(SIGPIPE, SIG_IGN);
+    bool ok = start(s, &err);
+    if (ok) {
+        printf("proteusd: listening on http://%s\n", http_address(s->http));
+        fflush(stdout);
+        log_line(LOG_INFO, "serving", "address", http_address(s->http), "data", s->config.data, "target", s->target, NULL);
+        wait_for_signal(&signals);
+    } else {
+        log_line(LOG_ERROR, "cannot start", "error", err.text, NULL);
+        fprintf(stderr, "proteusd: %s\n", err.text);
+    }
+    stop(s);
+    return ok ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server;
+    cleanup(buf) struct buf warnings = {0}, text = {0};
+    enum config_action action;
+    struct err err;
+    if (!config_read(argc, argv, environ, &server.config, &action, &warnings, &err)) {
+        fprintf(stderr, "proteusd: %s\n", err.text);
+        return 2;
+    }
+    if (action == CONFIG_HELP)
+        config_help(&text);
+    else if (action == CONFIG_PRINT)
+        config_print(&server.config, &text);
+    else if (action == CONFIG_VERSION)
+        buf_str(&text, "proteusd " PROTEUS_VERSION "\n");
+    int status = 0;
+    if (action == CONFIG_RUN) {
+        set_log_level(server.config.log_level);
+        warn_lines(&warnings);
+        hash_init();
+        status = serve(&server);
+    } else {
+        fputs(buf_cstr(&warnings), stderr);
+        fputs(buf_cstr(&text), stdout);
+    }
+    config_done(&server.config);
+    return status;
+}

@@ -1,0 +1,3 @@
+proteus_test(test_generate SOURCES test_generate.c LIBS proteus_generate)
+target_compile_definitions(test_generate PRIVATE OPS_DIR="${CMAKE_BINARY_DIR}/share/proteus/ops")
+add_dependencies(test_generate proteus_ops)

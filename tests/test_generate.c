@@ -1,0 +1,356 @@
+/* The template search on synthetic costs: near the best within few tries, repeatable, never the same twice; hostile template files. */
+#include "server/generate/generate.h"
+#include "server/generate/template_file.h"
+
+#include "core/rng.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+static struct op_set ops;
+
+#define HISTORY 400
+struct play {
+    struct gen_past past[HISTORY];
+    char ids[HISTORY][16];
+    int count;
+    double best;
+    json_t *keep[HISTORY][3];
+};
+
+static void play_done(struct play *p)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int k = 0; k < 3; k++)
+            json_decref(p->keep[i][k]);
+    memset(p, 0, sizeof *p);
+}
+DEFINE_CLEANUP(play, struct play, play_done(it))
+
+static void shape_of(const char *text, struct shape *s)
+{
+    cleanup(json) json_t *doc = NULL;
+    struct err err = {0};
+    struct faults f = {0};
+    check(json_parse(text, strlen(text), &doc, &err));
+    check(shape_parse(&ops, doc, "sm_90a", "", s, &f));
+}
+
+/* What a setting costs: its time in ns, 0 with a verdict where it fails. */
+typedef double cost_fn(const json_t *params, enum verdict_code *ret_verdict);
+
+static double log_param(const json_t *params, const char *name)
+{
+    return log2(fmax((double)json_int(params, name, 1), 0.5));
+}
+
+/* A bowl with a preferred place, an interaction and a ripple of 1 %. */
+static double bowl(const json_t *params, enum verdict_code *ret_verdict)
+{
+    (void)ret_verdict;
+    double rows = log_param(params, "ROWS"), lanes = log_param(params, "LANES"), warps = log_param(params, "WARPS"), vec = log_param(params, "VEC");
+    double cache = (double)json_int(params, "CACHE", 0);
+    double z = 0.06 * pow(rows - 2, 2) + 0.05 * pow(lanes - 3, 2) + 0.03 * pow(warps - 1, 2) + 0.12 * (2 - vec) + 0.04 * pow(cache - 1, 2) + 0.05 * (rows + lanes - 5) * (rows + lanes - 5);
+    double ripple = rng_unit(9, 0, (uint64_t)(rows * 1000 + lanes * 100 + warps * 10 + vec * 3 + cache)) * 0.01;
+    return 3000 * exp(z + ripple);
+}
+
+/* A roofline with walls: too few loads in flight is latency, too many registers spill and are slow, some fail. */
+static double walls(const json_t *params, enum verdict_code *ret_verdict)
+{
+    double rows = (double)json_int(params, "ROWS", 1), lanes = (double)json_int(params, "LANES", 1), warps = (double)json_int(params, "WARPS", 1);
+    double vec = (double)json_int(params, "VEC", 1), held = rows * 128 / lanes;
+    if (json_int(params, "CACHE", 0) == 2) {
+        *ret_verdict = VERDICT_COMPILE_ERROR;
+        return 0;
+    }
+    double latency = 2000 + 6000 / (held + vec), issue = 40 * held / vec + 150 * log2(lanes), blocks = 100 * fabs(log2(warps) - 2);
+    double spill = held > 64 ? 3000 : 0;
+    return fmax(latency, 1500 + issue) + blocks + spill + (json_int(params, "CACHE", 0) ? 0 : 60);
+}
+
+static double failing(const json_t *params, enum verdict_code *ret_verdict)
+{
+    (void)params;
+    *ret_verdict = VERDICT_WRONG_RESULT;
+    return 0;
+}
+
+static struct gen_input input_of(const struct shape *s, const struct play *p, int left)
+{
+    return (struct gen_input){.op = s->op, .shape = s, .past = p->past, .past_count = p->count, .baseline_ns = 6000, .candidates_left = left, .seed = 11};
+}
+
+/* Judges a proposal by the cost function and appends it to the history. */
+static void judge(struct play *p, struct gen_proposal *g, cost_fn *cost)
+{
+    int i = p->count++;
+    enum verdict_code verdict = VERDICT_OK;
+    double ns = cost(json_object_get(g->origin, "params"), &verdict);
+    snprintf(p->ids[i], sizeof p->ids[i], "cand_%d", i);
+    p->keep[i][0] = json_incref(g->candidate);
+    p->keep[i][1] = json_incref(g->origin);
+    p->keep[i][2] = json_pack("{s:s,s:[{s:s,s:i,s:i}]}", "bound", "latency", "resources", "kernel", "k", "registers", 48, "spill_bytes", 0);
+    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2]};
+    if (ns > 0 && (!p->best || ns < p->best))
+        p->best = ns;
+}
+
+/* Plays up to `tries` rounds; true while the generator goes on. */
+static bool play(struct play *p, const struct shape *s, cost_fn *cost, int tries)
+{
+    for (int i = 0; i < tries; i++) {
+        cleanup(gen_proposal) struct gen_proposal g = {0};
+        struct err err = {0};
+        struct gen_input in = input_of(s, p, tries - i);
+        check(template_propose(&in, &g, &err));
+        if (g.done) {
+            check(*g.reason);
+            return false;
+        }
+        struct faults f = {0};
+        cleanup(candidate) struct candidate c = {0};
+        check(candidate_parse(g.candidate, "", &c, &f));
+        struct plan plan;
+        char why[256];
+        check(plan_resolve(&c, s, &plan, why, sizeof why));
+        for (int k = 0; k < p->count; k++)
+            check(!json_equal(json_object_get(p->past[k].origin, "params"), json_object_get(g.origin, "params")));
+        check(strlen(json_str(g.candidate, "notes", "")) > 20);
+        check(json_str(g.origin, "move", NULL) && json_str(g.origin, "template", NULL));
+        if (getenv("VERBOSE"))
+            fprintf(stderr, "%3d %-8s %s\n", p->count, json_str(g.origin, "move", ""), json_str(g.candidate, "notes", ""));
+        judge(p, &g, cost);
+        if (getenv("VERBOSE"))
+            fprintf(stderr, "             %.0f\n", p->past[p->count - 1].time_ns);
+    }
+    return true;
+}
+
+static double true_best(const struct shape *s, cost_fn *cost)
+{
+    cleanup(template_set) struct template_set set = {0};
+    struct err err = {0};
+    double best = INFINITY;
+    check(template_set_load(s->op, &set, &err));
+    for (int t = 0; t < set.count; t++) {
+        struct setting *list;
+        int count;
+        check(template_settings(&set.list[t], s, &list, &count, &err));
+        for (int i = 0; i < count; i++) {
+            cleanup(json) json_t *params = template_params(&set.list[t], &list[i]);
+            enum verdict_code verdict = VERDICT_OK;
+            double ns = cost(params, &verdict);
+            if (ns > 0)
+                best = fmin(best, ns);
+        }
+        free(list);
+    }
+    return best;
+}
+
+#define GDN "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}"
+
+static void test_finds(void)
+{
+    struct shape s;
+    shape_of(GDN, &s);
+    static const struct { cost_fn *cost; int tries; } games[] = {{bowl, 24}, {walls, 24}};
+    for (size_t i = 0; i < sizeof games / sizeof *games; i++) {
+        cleanup(play) struct play p = {0};
+        play(&p, &s, games[i].cost, games[i].tries);
+        double best = true_best(&s, games[i].cost);
+        check(p.best <= 1.02 * best);
+        printf("game %zu: %.0f after %d tries, the best there is is %.0f\n", i, p.best, p.count, best);
+    }
+}
+
+static void test_ends(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0}, q = {0};
+    shape_of(GDN, &s);
+    check(!play(&p, &s, bowl, HISTORY));
+    check(p.count < 120 && p.best <= 1.005 * true_best(&s, bowl));
+    printf("ended by itself after %d tries\n", p.count);
+    check(!play(&q, &s, failing, HISTORY));
+    check(q.count >= 8 && q.count <= 12);
+    cleanup(gen_proposal) struct gen_proposal g = {0};
+    struct err err = {0};
+    struct gen_input in = input_of(&s, &q, 5);
+    check(template_propose(&in, &g, &err) && g.done && strstr(g.reason, "wrong_result"));
+    struct play none = {0};
+    cleanup(gen_proposal) struct gen_proposal spent = {0};
+    in = input_of(&s, &none, 0);
+    check(template_propose(&in, &spent, &err) && spent.done && strstr(spent.reason, "budget"));
+}
+
+/* Equal histories, equal proposals; and a history with things of others in it does no harm. */
+static void test_repeats(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0}, q = {0};
+    shape_of(GDN, &s);
+    play(&p, &s, walls, 15);
+    play(&q, &s, walls, 15);
+    check_int(p.count, q.count);
+    for (int i = 0; i < p.count; i++)
+        check(json_equal(p.past[i].candidate, q.past[i].candidate) && json_equal(p.past[i].origin, q.past[i].origin));
+    struct gen_past mixed[HISTORY];
+    cleanup(json) json_t *odd = json_pack("{s:s,s:{s:i}}", "template", "rows", "params", "ROWS", 3);
+    cleanup(json) json_t *other = json_pack("{s:s}", "template", "no_such");
+    mixed[0] = (struct gen_past){"cand_b", odd, NULL, VERDICT_OK, 6000, 1, NULL};
+    mixed[1] = (struct gen_past){"cand_o", odd, odd, VERDICT_OK, 1, 1, NULL};
+    mixed[2] = (struct gen_past){"cand_p", odd, other, VERDICT_OK, 1, 1, NULL};
+    memcpy(mixed + 3, p.past, (size_t)p.count * sizeof *mixed);
+    struct gen_input a = input_of(&s, &p, 5), b = input_of(&s, &p, 5);
+    b.past = mixed;
+    b.past_count = p.count + 3;
+    cleanup(gen_proposal) struct gen_proposal ga = {0}, gb = {0};
+    struct err err = {0};
+    check(template_propose(&a, &ga, &err) && template_propose(&b, &gb, &err));
+    check(json_equal(ga.origin, gb.origin) && json_equal(ga.candidate, gb.candidate));
+    check_str(json_str(ga.origin, "parent", ""), json_str(gb.origin, "parent", "-"));
+}
+
+/* After two compile errors with a value, that value is not proposed again while there is anything else. */
+static void test_avoids(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0};
+    shape_of(GDN, &s);
+    play(&p, &s, walls, 60);
+    int failed = 0;
+    for (int i = 0; i < p.count; i++)
+        failed += p.past[i].verdict == VERDICT_COMPILE_ERROR;
+    check(failed >= 1 && failed <= 2);
+}
+
+/* What spills is not followed by what needs yet more registers. */
+static void test_spills(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0};
+    shape_of(GDN, &s);
+    for (int i = 0; i < 60; i++) {
+        cleanup(gen_proposal) struct gen_proposal g = {0};
+        struct err err = {0};
+        struct gen_input in = input_of(&s, &p, 60);
+        check(template_propose(&in, &g, &err));
+        if (g.done)
+            break;
+        const json_t *params = json_object_get(g.origin, "params");
+        for (int k = 0; k < p.count; k++) {
+            const json_t *old = json_object_get(p.past[k].origin, "params");
+            bool spilled = json_int(json_array_get(json_object_get(p.past[k].figures, "resources"), 0), "spill_bytes", 0) > 0;
+            bool more = json_int(params, "ROWS", 0) >= json_int(old, "ROWS", 0) && json_int(params, "LANES", 0) <= json_int(old, "LANES", 0) &&
+                        json_int(params, "WARPS", 0) == json_int(old, "WARPS", 0) && json_int(params, "VEC", 0) == json_int(old, "VEC", 0) &&
+                        json_int(params, "CACHE", 0) == json_int(old, "CACHE", 0);
+            check(!(spilled && more));
+        }
+        judge(&p, &g, bowl);
+        double held = (double)json_int(params, "ROWS", 0) / (double)json_int(params, "LANES", 1);
+        json_t *kernel = json_array_get(json_object_get(p.keep[p.count - 1][2], "resources"), 0);
+        json_put_int(kernel, "spill_bytes", held > 0.25 ? 64 : 0);
+    }
+    check(p.count > 5);
+}
+
+static void test_shapes(void)
+{
+    static const struct { const char *shape; bool fits; } cases[] = {
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":3072}}", true},
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":4096,\"N\":17}}", true},
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":65536}}", true},
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":1,\"HV\":1,\"K\":64,\"V\":64},\"dtypes\":{\"state\":\"bf16\"}}", true},
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":1,\"HV\":1,\"K\":7,\"V\":64}}", false},
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":1,\"HV\":2,\"K\":128,\"V\":128,\"qkv_stride\":1001}}", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s;
+        struct err err = {0};
+        struct play none = {0};
+        cleanup(gen_proposal) struct gen_proposal g = {0};
+        shape_of(cases[i].shape, &s);
+        struct gen_input in = input_of(&s, &none, 10);
+        check(template_propose(&in, &g, &err));
+        check(g.done == !cases[i].fits);
+        check(!g.done || strstr(g.reason, "template rows wants "));
+        cleanup(play) struct play p = {0};
+        if (cases[i].fits)
+            play(&p, &s, bowl, 12);
+    }
+}
+
+/* ---- template files ---- */
+
+static void try_template(const char *json, const char *source, const char *says)
+{
+    char root[] = "/tmp/test_generate.XXXXXX";
+    struct err err = {0};
+    check(mkdtemp(root) != NULL);
+    cleanup(str) char *dir = xfmt("%s/templates", root), *doc = xfmt("%s/t.json", dir), *code = xfmt("%s/t.cu", dir);
+    check(mkdir(dir, 0700) == 0 && file_write(doc, json, strlen(json), 0600, &err));
+    if (source)
+        check(file_write(code, source, strlen(source), 0600, &err));
+    struct op op = *op_set_find(&ops, "rmsnorm");
+    op.dir = root;
+    cleanup(template_set) struct template_set set = {0};
+    bool ok = template_set_load(&op, &set, &err);
+    check(ok == !says && (ok || strstr(err.text, says)));
+    if (ok == !!says || (!ok && !strstr(err.text, says)))
+        fprintf(stderr, "  %s: \"%s\"\n", json, err.text);
+    unlink(doc);
+    unlink(code);
+    rmdir(dir);
+    rmdir(root);
+}
+
+static void test_files(void)
+{
+#define CAND "\"candidate\":{\"language\":\"cuda\",\"plan\":{\"steps\":[{\"kernel\":\"k\",\"grid\":[1],\"block\":[1],\"args\":[]}]}}"
+#define PARAM "\"params\":{\"A\":{\"values\":[1,2],\"default\":1}}"
+    try_template("{\"name\":\"t\"," PARAM "," CAND "}", "x", NULL);
+    try_template("{\"name\":\"t\"," PARAM "," CAND "}", NULL, "t.cu");
+    try_template("{\"name\":\"u\"," PARAM "," CAND "}", "x", "must be the file's");
+    try_template("{\"name\":\"t\",\"extra\":1," PARAM "," CAND "}", "x", "extra");
+    try_template("{\"name\":\"t\"," PARAM "}", "x", "candidate");
+    try_template("[]", "x", "keys");
+    try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[2,1],\"default\":1}}," CAND "}", "x", "rising");
+    try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[],\"default\":1}}," CAND "}", "x", "1 to 16");
+    try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1]}}," CAND "}", "x", "expression");
+    try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1],\"default\":\"Q+1\"}}," CAND "}", "x", "Q");
+    try_template("{\"name\":\"t\",\"params\":{\"R\":{\"values\":[1],\"default\":1}}," CAND "}", "x", "axis");
+    try_template("{\"name\":\"t\",\"params\":{\"a\":{\"values\":[1],\"default\":1}}," CAND "}", "x", "upper-case");
+    try_template("{\"name\":\"t\",\"params\":{\"A\":{\"values\":[1],\"default\":1,\"helps\":{\"dram\":\"yes\"}}}," CAND "}", "x", "helps");
+    try_template("{\"name\":\"t\",\"constraints\":[\"N % ZZ == 0\"]," PARAM "," CAND "}", "x", "ZZ");
+    try_template("{\"name\":\"t\",\"constraints\":[\"N % (A == 0\"]," PARAM "," CAND "}", "x", "constraints");
+    cleanup(buf) struct buf many = {0};
+    buf_str(&many, "{\"name\":\"t\",\"params\":{");
+    for (int i = 0; i < 5; i++)
+        buf_fmt(&many, "%s\"P%d\":{\"values\":[1,2,3,4,5,6,7,8,9,10],\"default\":1}", i ? "," : "", i);
+    buf_str(&many, "}," CAND "}");
+    try_template(buf_cstr(&many), "x", "16384");
+}
+
+int main(void)
+{
+    struct err err = {0};
+    hash_init();
+    if (!op_set_load(OPS_DIR, &ops, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    check(generator_find("template") && generator_find("template")->propose == template_propose);
+    check(generator_find("external") && !generator_find("external")->propose && !generator_find("llm"));
+    test_finds();
+    test_ends();
+    test_repeats();
+    test_avoids();
+    test_spills();
+    test_shapes();
+    test_files();
+    op_set_done(&ops);
+    return test_done();
+}

@@ -1,0 +1,124 @@
+/*
+ * A judge for the tests of server/jobs. It speaks the real frames and does what the candidate's source tells it to, word by word:
+ *   time=N        nanoseconds by triage; retest=N by the retest (else the same)
+ *   verdict=CODE  instead of ok / not_faster          reverdict=CODE  for the retest alone
+ *   measured      evidence (else emulated)            gpu=N  GPU nanoseconds spent
+ *   crash=N, hang=N, garbage=N, error=N  the first N judgements of this candidate go wrong so; 99: all
+ *   slow=N        milliseconds before the answer
+ * Each judgement is counted in a file of $JOBS_JUDGE_DIR named by the candidate.
+ */
+#include "core/clock.h"
+#include "gpu/wire.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *source;
+
+/* The value of "word=value" in the source, up to the next blank; NULL: not there. */
+static const char *word(const char *name)
+{
+    static char value[64];
+    size_t n = strlen(name);
+    for (const char *p = strstr(source, name); p; p = strstr(p + 1, name))
+        if ((p == source || p[-1] == ' ') && (p[n] == '=' || p[n] == ' ' || p[n] == '\n' || !p[n])) {
+            const char *from = p[n] == '=' ? p + n + 1 : p + n;
+            snprintf(value, sizeof value, "%.*s", (int)strcspn(from, " \n"), from);
+            return value;
+        }
+    return NULL;
+}
+
+static long number(const char *name, long fallback)
+{
+    const char *v = word(name);
+    return v ? strtol(v, NULL, 10) : fallback;
+}
+
+static long count_run(const char *candidate)
+{
+    const char *dir = getenv("JOBS_JUDGE_DIR");
+    if (!dir)
+        return 1;
+    cleanup(str) char *path = xfmt("%s/%s", dir, candidate);
+    cleanup(fd) int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    struct stat st = {0};
+    if (fd < 0 || write(fd, ".", 1) != 1 || fstat(fd, &st) != 0)
+        exit(9);
+    return (long)st.st_size;
+}
+
+static void send(enum wire_type type, json_t *take)
+{
+    cleanup(json) json_t *doc = take;
+    struct err err = {0};
+    if (!doc || !wire_send_json(1, type, doc, &err))
+        exit(9);
+}
+
+static void send_blob(const char *name, const char *candidate)
+{
+    cleanup(str) char *text = xfmt("%s of %s", name, candidate);
+    struct err err = {0};
+    if (!wire_send_blob(1, name, text, strlen(text), &err))
+        exit(9);
+}
+
+static void phase(const char *name, const char *state)
+{
+    send(WIRE_PHASE, json_pack("{s:s,s:s,s:f}", "phase", name, "state", state, "ms", 1.5));
+}
+
+static void go_wrong(long run)
+{
+    if (run <= number("crash", 0))
+        abort();
+    if (run <= number("garbage", 0)) {
+        if (write(1, "Segmentation fault\n", 19) > 0)
+            _exit(0);
+    }
+    if (run <= number("error", 0)) {
+        send(WIRE_ERROR, json_pack("{s:s,s:s}", "code", "unavailable", "text", "no toolkit at /nowhere"));
+        exit(1);
+    }
+    while (run <= number("hang", 0))
+        clock_sleep_ns(50000000);
+}
+
+int main(void)
+{
+    struct err err = {0};
+    cleanup(wire_frame) struct wire_frame f = {0};
+    if (!wire_receive(0, 0, &f, &err) || f.type != WIRE_JUDGE)
+        return 8;
+    const char *mode = json_str(f.json, "mode", ""), *candidate = json_str(f.json, "candidate_id", "");
+    source = json_str(json_object_get(f.json, "candidate"), "source", "");
+    bool is_baseline = json_is_null(json_object_get(f.json, "baseline")), retest = strcmp(mode, "retest") == 0;
+    send(WIRE_HELLO, json_pack("{s:s}", "version", "test"));
+    phase("compile", "start");
+    go_wrong(count_run(candidate));
+    clock_sleep_ns(number("slow", 0) * 1000000);
+    phase("compile", "end");
+    double time_ns = (double)number("time", 1000), base_ns = is_baseline ? time_ns : json_num(f.json, "baseline_time_ns", 0);
+    if (retest)
+        time_ns = (double)number("retest", (long)time_ns);
+    const char *told = retest && word("reverdict") ? word("reverdict") : word("verdict");
+    char code[64];
+    snprintf(code, sizeof code, "%s", told ? told : is_baseline || time_ns < base_ns ? "ok" : "not_faster");
+    bool correct = !strcmp(code, "ok") || !strcmp(code, "not_faster") || !strcmp(code, "unclear") || !strcmp(code, "not_confirmed");
+    double s = base_ns / time_ns;
+    json_t *answer = json_pack("{s:{s:s,s:s,s:s}, s:I}", "verdict", "code", code, "phase", correct ? "time" : "correct", "text", "as told",
+                               "gpu_ns", (json_int_t)number("gpu", 0));
+    if (correct) {
+        send_blob("kernel.ptx", candidate);
+        send_blob("kernel.cubin", candidate);
+        json_object_set_new(answer, "figures", json_pack("{s:f,s:f,s:{s:f,s:f,s:f},s:s,s:s}", "time_ns", time_ns, "baseline_ns", base_ns,
+                                                         "speedup", "median", s, "low", s * 0.99, "high", s * 1.01, "evidence",
+                                                         word("measured") ? "measured" : "emulated", "mode", "test"));
+        json_object_set_new(answer, "certificate", json_pack("{s:s,s:{s:s}}", "judge", mode, "toolkit", "version", "13.0"));
+    }
+    send(WIRE_VERDICT, answer);
+    return 0;
+}
