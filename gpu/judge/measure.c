@@ -30,6 +30,7 @@ struct clocked {                        /* one side while it is measured */
     struct judge_side *side;
     int sets, launches;
     double per_launch_ns;               /* first guess */
+    uint64_t last_order;                /* seed of the last block's order */
 };
 
 struct session {
@@ -94,8 +95,9 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
 {
     cleanup(json) json_t *answer = NULL;
     json_t *job = judge_job("time_block");
+    c->last_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
-    json_put(job, "order_seed", u64(rng_at(x->order, 7, x->counter++)));
+    json_put(job, "order_seed", u64(c->last_order));
     STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0), mhz = json_num(answer, "sm_clock_mhz", 0);
@@ -288,16 +290,31 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     return true;
 }
 
+/* Which set the k-th launch of a block used: the order that the device draws from the block's seed (Fisher-Yates, from the end). */
+static int launched_set(uint64_t order_seed, int sets, int k)
+{
+    cleanup(mem) void *memory = xarray((size_t)sets, sizeof(int));
+    int *order = memory;
+    for (int i = 0; i < sets; i++)
+        order[i] = i;
+    for (int i = sets - 1; i > 0; i--) {
+        int with = (int)rng_below(order_seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
+        order[i] = order[with];
+        order[with] = swap;
+    }
+    return order[k];
+}
+
 /* First, middle, last and some that nobody could foresee: 1 in 50 at least. */
 static bool check_sets(struct session *x, struct clocked *c, int *ret_checked, struct verdict *v, struct err *err)
 {
-    int sets = c->launches, wanted = sets / 50 + x->effort.sets_checked;
+    int launches = c->launches, wanted = launches / 50 + x->effort.sets_checked;
     wanted = wanted < MOST_SETS_CHECKED ? wanted : MOST_SETS_CHECKED;
     if (!regime_make(x->j, 0, err))
         return false;
     for (int i = 0; i < wanted; i++) {
-        int set = i == 0 ? 0 : i == 1 ? sets - 1 : i == 2 ? sets / 2 : (int)(random_u64() % (uint64_t)sets);
-        STEP(check_set(x, c, set, v, err));
+        int k = i == 0 ? 0 : i == 1 ? launches - 1 : i == 2 ? launches / 2 : (int)(random_u64() % (uint64_t)launches);
+        STEP(check_set(x, c, launched_set(c->last_order, c->sets, k), v, err));
     }
     *ret_checked = wanted;
     return true;

@@ -43,8 +43,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
         return true;
     /* The rest of the table is for the supervisor alone to say. */
     static const enum verdict_code allowed[] = {
-        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_OUT_OF_BOUNDS,
-        VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
+        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_WRONG_RESULT,
+        VERDICT_OUT_OF_BOUNDS, VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
         VERDICT_STATE_CARRIED, VERDICT_FAULT, VERDICT_TIMEOUT, VERDICT_RESOURCE_LIMIT};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
@@ -186,8 +186,8 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t from = clock_mono_ns(), limit = card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
-    int64_t deadline = from + limit * s->plan.step_count + LIMIT_ANSWER_GRACE_NS;
+    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS, deadline = from + limit * s->plan.step_count + grace;
     cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);

@@ -194,6 +194,22 @@ static void join(const char *file, const uint32_t *src, unsigned count, void *to
     }
 }
 
+/* mode: 0 up, 1 down, 2 bfly, 3 idx */
+static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, const uint32_t *c, int mode, uint32_t *source)
+{
+    uint32_t in = 0;
+    for (uint32_t l = 0; l < WARP_LANES; l++) {
+        const uint32_t segment = c[l] >> 8 & 31, low = l & segment, high = low | (c[l] & 31 & ~segment), by = b[l] & 31;
+        const uint32_t j = mode == 0 ? l - by : mode == 1 ? l + by : mode == 2 ? l ^ by : low | (by & ~segment);
+        const uint32_t ok = mode == 0 ? (int32_t)j >= (int32_t)high : j <= high;
+        source[l] = (ok ? j : l) & 31;
+        in |= (ok ? 1u : 0u) << l;
+    }
+    for (uint32_t l = 0; l < WARP_LANES; l++)
+        to[l] = from[source[l]];
+    return in;
+}
+
 /* race.c says what these hold. `wrote` is clock * 32 + warp. False: look closer, nothing was changed. */
 static bool race_read(uint32_t *wrote, uint32_t *clock, uint32_t *readers, unsigned words, uint32_t safe, uint32_t now, uint32_t warp)
 {
@@ -235,5 +251,5 @@ static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *r
 extern const struct lane_table TABLE_NAME(PTX_LANES);
 const struct lane_table TABLE_NAME(PTX_LANES) = {
     .name = TEXT(PTX_LANES), .op = ops, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
-    .split = split, .join = join, .race_read = race_read, .race_write = race_write,
+    .split = split, .join = join, .shuffle = shuffle, .race_read = race_read, .race_write = race_write,
 };

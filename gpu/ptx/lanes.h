@@ -25,6 +25,8 @@ struct lane_table {
     bool (*addresses)(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret);
     void (*split)(char *file, const uint32_t *dst, unsigned count, const void *from);   /* 32 vectors of 4-byte items apart */
     void (*join)(const char *file, const uint32_t *src, unsigned count, void *to);
+    /* shfl: the values that lanes get; returns who read from inside its segment. */
+    uint32_t (*shuffle)(uint32_t *to, const uint32_t *from, const uint32_t *b, const uint32_t *c, int mode, uint32_t *source);
     bool (*race_read)(uint32_t *wrote, uint32_t *clock, uint32_t *readers, unsigned words, uint32_t safe, uint32_t now, uint32_t warp);
     bool (*race_write)(uint32_t *wrote, const uint32_t *clock, const uint32_t *readers, unsigned words, uint32_t safe, uint32_t now,
                        uint32_t warp);

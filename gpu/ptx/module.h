@@ -115,6 +115,7 @@ struct function {
 /* ---- instructions ---- */
 enum insn_kind {
     K_LANE,         /* fn over 32 lanes, no predicate */
+    K_LANE_PREDICATED,
     K_ENTER,        /* start of a basic block: counts, limits, reconvergence */
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
     K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,

@@ -131,6 +131,20 @@ void devices_await(struct devices *d, int64_t limit_ns)
     pthread_mutex_unlock(&d->lock);
 }
 
+/* Each device by itself says how it is and how candidates are shut in. */
+static void tell_each(json_t *doc)
+{
+    const char *level = json_str(json_object_get(doc, "sandbox"), "level", NULL);
+    json_t *devices = json_object_get(doc, "devices"), *device;
+    size_t i;
+    json_array_foreach(devices, i, device) {
+        if (!json_object_get(device, "health"))
+            json_put_str(device, "health", json_bool(device, "healthy", true) ? "ok" : "not fit");
+        if (level && !json_object_get(device, "sandbox"))
+            json_put_str(device, "sandbox", level);
+    }
+}
+
 void devices_list(const struct request *req, struct response *res)
 {
     char why[504];
@@ -138,6 +152,7 @@ void devices_list(const struct request *req, struct response *res)
     struct err err;
     int64_t until = req->started_ns + FIRST_WAIT_NS;
     if (doc) {
+        tell_each(doc);
         respond_json(res, 200, doc);
     } else if (!why[0] && clock_mono_ns() < until) {
         respond_wait(res, until);

@@ -55,13 +55,8 @@ static void check_devices(const struct app *app, json_t *missing)
         missing_add(missing, "toolkit", "%s", json_str(toolkit, "missing", "the CUDA toolkit was not found: give --cuda-home or "
                     "CUDA_HOME, or install it at /usr/local/cuda; without it nothing can be judged"));
     size_t i, healthy = 0;
-    json_array_foreach(devices, i, device) {
-        const json_t *health = json_object_get(device, "health");
-        bool sick = json_is_false(json_object_get(device, "healthy")) ||
-                    (json_is_string(health) && strcmp(json_string_value(health), "ok") && *json_string_value(health) &&
-                     !json_is_true(json_object_get(device, "healthy")));
-        healthy += !sick;
-    }
+    json_array_foreach(devices, i, device)
+        healthy += json_bool(device, "healthy", true);
     if (!healthy)
         missing_add(missing, "device", "no device is fit to judge on");
 }

@@ -132,7 +132,6 @@ bool http_serve(struct http_server *s, struct err *err)
         /* Room for the largest head and some more: ours is the smaller limit and has the better answer. Not much more, since
            the library clears all of it after each request. */
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, c->header_bytes + c->header_bytes / 2 + 8 * 1024, NULL},
-        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)exchange_completed, s},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)no_unescape, NULL},
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_log, NULL},
