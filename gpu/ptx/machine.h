@@ -45,7 +45,8 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
-    uint32_t waited;            /* longest chain of loads that something has waited for */
+    uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
+    uint32_t stored;            /* the same when the last store was made */
     uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */

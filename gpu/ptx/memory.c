@@ -269,7 +269,8 @@ void load_depth(struct warp *w, const struct insn *i, const struct place *p)
 {
     if (!p->region || !p->region->counted)
         return;
-    const uint32_t depth = w->waited + 1;
+    const uint32_t before = i->flags & F_WAITS ? w->used : i->flags & F_NC || w->stored < w->waited ? w->waited : w->stored;
+    const uint32_t depth = before + 1;
     const uint32_t *list = w->block->worker->machine->module->lists + i->aux;
     if (i->kind == K_LD)
         for (unsigned v = 0; v < i->vec; v++)
@@ -481,6 +482,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
+    w->stored = w->used;
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
     const enum pattern pattern = memory_addresses(w, i, bytes);
@@ -576,7 +578,7 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
     k->counts.global_load_requests++;
     k->counts.global_load_bytes += (uint64_t)lanes * i->size;
     k->counts.global_load_sectors += fresh;
-    w->copy_depth = w->waited + 1;
+    w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
     w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
     w->copy_count++;
     return true;
@@ -593,8 +595,8 @@ bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t ke
     struct block *b = w->block;
     const struct ptx_module *m = b->worker->machine->module;
     uint32_t kept = 0;
-    if (w->copy_count)
-        w->waited = w->copy_depth > w->waited && keep <= 0 ? w->copy_depth : w->waited;
+    if (w->copy_count && keep <= 0 && w->copy_depth > w->used)
+        w->used = w->copy_depth;
     (void)i;
     for (uint32_t n = 0; n < w->copy_count; n++) {
         struct pending_copy *c = &w->copies[n];

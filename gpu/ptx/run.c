@@ -203,7 +203,7 @@ static void block_start(struct block *b, uint64_t number)
             memset(w->depths, 0, (m->file_bytes / 128 + 4) * sizeof *w->depths);
             w->depth_base = 1u << 16;
         }
-        w->waited = w->longest = w->copy_depth = w->depth_base;
+        w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
         memset(w->committed, 0, sizeof w->committed);
         fill_file(b, w, again);

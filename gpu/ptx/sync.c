@@ -141,13 +141,13 @@ static void barrier_try(struct block *b, struct barrier *bar)
     race_barrier(b, bar->arrived, bar->waiting);
     uint32_t waited = 0;
     for (uint32_t n = 0; n < b->warp_count; n++)
-        if (bar->arrived >> n & 1 && b->warps[n].waited > waited)
-            waited = b->warps[n].waited;
+        if (bar->arrived >> n & 1 && b->warps[n].used > waited)
+            waited = b->warps[n].used;
     const struct barrier done = *bar;
     *bar = (struct barrier){0};
     for (uint32_t n = 0; n < b->warp_count; n++)
         if (done.waiting >> n & 1) {
-            b->warps[n].waited = waited;
+            b->warps[n].used = b->warps[n].waited = waited;
             release_warp(&b->warps[n], &done);
         }
 }
