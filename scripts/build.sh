@@ -5,13 +5,11 @@ cd "$(dirname "$0")/.."
 home=$(scripts/toolkit.sh 2>/dev/null) || home=
 log=build/release.log
 mkdir -p build
-# RPATH, not RUNPATH: it counts for the libraries' libraries too, which makes dist/ relocatable. In the build tree it leads nowhere.
-flags='-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib'
 was=$(sed -n 's/^CUDA_HOME:PATH=//p' build/release/CMakeCache.txt 2>/dev/null || true)
 if [ ! -f build/release/build.ninja ] || [ "$was" != "$home" ]; then
     echo "configuring (CUDA toolkit: ${home:-none})"
     rm -f build/release/CMakeCache.txt
-    cmake --preset release -DCUDA_HOME="$home" -DCMAKE_EXE_LINKER_FLAGS="$flags" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+    cmake --preset release -DCUDA_HOME="$home" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
 started=$(date +%s)
 cmake --build --preset release >"$log" 2>&1 || { tail -n 60 "$log" >&2; exit 1; }

@@ -3,9 +3,9 @@
 # Exit status 0 only if a kernel was verified. DEMO_KEEP=1 leaves the service running; DEMO_CANDIDATES=N sets the budget (12).
 set -u
 cd "$(dirname "$0")/.."
-build=$PWD/build/release
-proteus=$build/api/proteus
-proteusd=$build/server/proteusd
+build=${DEMO_BUILD:-$PWD/build/release}
+proteus=$build/bin/proteus
+proteusd=$build/bin/proteusd
 shape=(--op gdn_packed_decode --axes B=4,H=2,HV=8,K=128,V=128)
 folder=$(mktemp -d "${TMPDIR:-/tmp}/proteus-demo.XXXXXX") || exit 1
 server_pid=
@@ -41,7 +41,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 
 cuda_home=$(scripts/toolkit.sh) || fail "without the toolkit there is no compiler, so no kernel can be found"
-for program in "$proteus" "$proteusd" "$build/gpu/proteus-gpu"; do
+for program in "$proteus" "$proteusd" "$build/bin/proteus-gpu"; do
     [ -x "$program" ] || fail "$program is not built: make build"
 done
 
@@ -58,7 +58,7 @@ done
 [ -n "$url" ] || fail "proteusd did not say where it listens within 10 s"
 export PROTEUS_SERVER=$url
 unset PROTEUS_TOKEN PROTEUS_TOKEN_FILE
-echo "proteusd serves on $url (data in $folder/data); the dashboard is at $url/"
+echo "proteusd (process $server_pid) serves on $url, data in $folder/data; the dashboard is at $url/"
 "$proteus" devices || fail "the devices could not be listed"
 "$proteus" key --output "$folder/pinned.pub" >/dev/null || fail "the public key could not be had"
 echo
@@ -95,9 +95,9 @@ else
 fi
 cat <<TEXT
 Try next, against a running service (PROTEUS_SERVER=URL):
-  build/release/api/proteus submit --op rmsnorm --axes R=64,N=3072 --watch
-  build/release/api/proteus ops
-  build/release/api/proteus jobs
-  build/release/api/proteus verify build/demo-kernel --key build/demo-kernel.pub
+  build/release/bin/proteus submit --op rmsnorm --axes R=64,N=3072 --watch
+  build/release/bin/proteus ops
+  build/release/bin/proteus jobs
+  build/release/bin/proteus verify build/demo-kernel --key build/demo-kernel.pub
 TEXT
 exit 0

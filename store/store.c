@@ -3,6 +3,8 @@
  */
 #include "store/internal.h"
 
+#include "core/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -10,6 +12,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+
+/* A process that was killed while it started a child leaves the lock with that child until it has exec'd. */
+#define LOCK_PATIENCE_NS ((int64_t)1000 * 1000000)
 
 static const char *const kind_names[] = {
 #define X(code, name, what) [code] = name,
@@ -151,7 +156,13 @@ static bool take_lock(struct store *s, struct err *err)
     cleanup(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_from_mdb(err, s, errno, "cannot open its lock file");
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    int64_t until_ns = clock_mono_ns() + LOCK_PATIENCE_NS;
+    int locked = flock(fd, LOCK_EX | LOCK_NB);
+    while (locked != 0 && errno == EWOULDBLOCK && clock_mono_ns() < until_ns) {
+        clock_sleep_ns(20000000);
+        locked = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    if (locked != 0) {
         if (errno != EWOULDBLOCK)
             return err_errno(err, ERR_UNAVAILABLE, "store %s: cannot lock %s", s->dir, path);
         char text[32] = {0};

@@ -570,6 +570,37 @@ static void test_baseline_relative(void)
     free(rough);
 }
 
+/* One element among a thousand, too small an error to show in its tile; and the cap where an operator tolerates some misses. */
+static void test_worst(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, shapes[0], "typical", 2);
+    int y = tensor_at(&s, "y");
+    double *right = s.right[y], scale = rms_of(right + 3072, 1024), kept = right[3080];
+    put(&s, y, NULL);
+    right[3080] += 0.03 * fmax(scale, fabs(kept));
+    struct compare_result r = compare_one(&s, y, false);
+    check(r.code == VERDICT_WRONG_RESULT && r.rule == COMPARE_WORST && r.index[0] == 1 && r.index[1] == 8);
+    right[3080] = kept + 0.018 * fmax(scale, fabs(kept));        /* within the table, far beyond what an honest kernel does */
+    memcpy(s.baseline[y], s.got[y], (size_t)s.tensors[y].bytes);
+    dtype_store(DTYPE_BF16, s.baseline[y], 3080, right[3080]);
+    r = compare_one(&s, y, false);
+    check(r.code == VERDICT_OK && r.worst > 0.01);
+
+    struct op op = *s.shape.op;
+    cleanup(json) json_t *doc = json_copy(op.doc), *row = json_pack("{s:{s:f,s:f}}", "y", "matched", 0.99, "rms", 0.1);
+    json_object_set(doc, "tolerance", row);
+    op.doc = doc;
+    s.shape.op = &op;
+    right[3080] = kept + 0.1 * fmax(scale, fabs(kept));
+    r = compare_one(&s, y, false);
+    check(r.code == VERDICT_OK);
+    right[3080] = kept + 0.3 * fmax(scale, fabs(kept));
+    r = compare_one(&s, y, false);
+    check(r.code == VERDICT_WRONG_RESULT && r.rule == COMPARE_CAP);
+    right[3080] = kept;
+}
+
 static void test_tolerance_file(void)
 {
     static const struct { const char *text, *says; } cases[] = {
@@ -620,6 +651,7 @@ int main(void)
     test_gaps();
     test_integers();
     test_baseline_relative();
+    test_worst();
     test_tolerance_file();
     op_set_done(&ops);
     return test_done();

@@ -54,7 +54,7 @@ static void write_text(const char *dir, const char *name, const char *text)
     }
 }
 
-static void set_baseline(struct world *w, const char *source)
+__attribute__((unused)) static void set_baseline(struct world *w, const char *source)
 {
     cleanup(str) char *dir = xfmt("%s/ops/scale", w->dir);
     write_text(dir, "baseline.cu", source);

@@ -73,7 +73,8 @@ int cmd_ops(struct cli *cli)
         table_cell(&t, STYLE_ACCENT, "%s", json_str(op, "name", "?"));
         table_cell(&t, STYLE_PLAIN, "%lld", (long long)json_int(op, "version", 0));
         table_cell(&t, STYLE_PLAIN, "%s", buf_cstr(&axes));
-        table_cell(&t, STYLE_PLAIN, "%s", json_str(op, "description", ""));
+        const char *what = json_str(op, "description", ""), *stop = strstr(what, ". ");
+        table_cell(&t, STYLE_PLAIN, "%.*s", stop ? (int)(stop - what + 1) : (int)strlen(what), what);
     }
     table_print(&t);
     return CLI_OK;
@@ -166,13 +167,12 @@ static int token_create(struct cli *cli)
     int status = cli_send(cli, "POST", "/v1/tokens", request, NULL, &r);
     if (status)
         return status;
-    const char *secret = json_str(r.doc, "token", json_str(r.doc, "secret", NULL));
+    const char *secret = json_str(r.doc, "token", NULL);
     if (output) {
         cleanup(str) char *line = xfmt("%s\n", secret ? secret : "");
         if (!file_write(output, line, strlen(line), 0600, &err))
             return cli_fail(cli, &err);
         json_object_del(r.doc, "token");
-        json_object_del(r.doc, "secret");
     }
     if (cli->json) {
         term_json(r.doc);

@@ -102,7 +102,9 @@ int cmd_hash(struct cli *cli)
         return CLI_OK;
     }
     cleanup(buf) struct buf canonical = {0};
-    term_clean_block(&canonical, json_str(r.doc, "canonical", ""), 8000, "  ");
+    const char *text = json_str(r.doc, "canonical", "");
+    cleanup(str) char *lines = xstrndup(text, strlen(text) - (*text && text[strlen(text) - 1] == '\n'));
+    term_clean_block(&canonical, lines, 8000, "  ");
     term_put(json_str(r.doc, "shape_hash", ""));
     printf("\n\nBLAKE2b-256 of these lines, each ended by a newline:\n%s\n", buf_cstr(&canonical));
     return CLI_OK;

@@ -29,6 +29,28 @@ bool device_list(json_t **ret, struct err *err)
     return true;
 }
 
+bool device_needs_find(const char *id, struct device_needs *ret, struct err *err)
+{
+    const struct device_ops *ops = device_find(id);
+    if (!ops)
+        return err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+    if (ops == &device_cuda)
+        return device_cuda_needs(ret, err);
+    *ret = (struct device_needs){.env = {0}};
+    return true;
+}
+
+void device_needs_done(struct device_needs *n)
+{
+    for (int i = 0; i < DEVICE_MAX_NEEDS; i++) {
+        free(n->read_only[i]);
+        free(n->devices[i]);
+    }
+    for (size_t i = 0; i < sizeof n->env / sizeof *n->env; i++)
+        free(n->env[i]);
+    *n = (struct device_needs){.env = {0}};
+}
+
 json_t *device_info_encode(const struct device_info *i)
 {
     json_t *doc = json_object();

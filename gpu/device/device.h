@@ -68,6 +68,7 @@ struct device_run_result {
 struct device_time_setup {
     const void *const *tensors;     /* base content; each set holds it rotated differently, integer tensors unrotated */
     const bool *rotate;             /* by tensor: content may be rotated (floats without structure) */
+    /* Element k of a set's tensor, counted in memory order over its span, is element (k + rotation) mod span of the base. */
     int64_t rotate_bytes_least;     /* all sets together at least this (5 x L2) */
     int max_sets;
     uint64_t seed;                  /* of rotations and order */
@@ -87,9 +88,13 @@ struct device_ops {
     bool (*run)(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err);
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
-    /* One sample: order shuffled, graph instantiated anew, outputs and workspaces poisoned, one untimed launch, then one timed. */
+    /*
+     * One sample: order shuffled, graph built anew, inouts restored, outputs and workspaces poisoned, L2 swept by reads, then the
+     * timed launch. Each launch has a set of its own, so at most `sets` of them: ret->launches says how many there were.
+     */
     bool (*time_block)(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
-    /* Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. */
+    /* Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. A set that
+     * the last block did not launch is ERR_INVALID. */
     bool (*time_output)(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
     bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
     /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work, copy bandwidth. */
@@ -102,6 +107,16 @@ extern const struct device_ops device_sim, device_cuda;
 const struct device_ops *device_find(const char *id);
 /* Probes what this machine has (cuda devices first, sim always last); array of device_info_encode. Opens no context for long. */
 bool device_list(json_t **ret, struct err *err) MUST_CHECK;
+
+/*
+ * What a run child must see of the host to use this device: NULL-ended lists for the sandbox, and its environment. sim: nothing.
+ * Opens the driver's library without starting it. ERR_UNAVAILABLE where there is none.
+ */
+#define DEVICE_MAX_NEEDS 40
+struct device_needs { char *read_only[DEVICE_MAX_NEEDS], *devices[DEVICE_MAX_NEEDS], *env[8]; };
+bool device_needs_find(const char *id, struct device_needs *ret, struct err *err) MUST_CHECK;
+void device_needs_done(struct device_needs *n);
+DEFINE_CLEANUP(device_needs, struct device_needs, device_needs_done(it))
 
 /* ---- the toolkit: compile and assemble; needs no GPU ---- */
 struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; };

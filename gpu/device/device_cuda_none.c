@@ -15,4 +15,10 @@ bool device_cuda_list(json_t *list, struct err *err)
     return true;
 }
 
+bool device_cuda_needs(struct device_needs *ret, struct err *err)
+{
+    (void)ret;
+    return err_set(err, ERR_UNAVAILABLE, NOT_BUILT);
+}
+
 const struct device_ops device_cuda = {.kind = "cuda", .open = none_open};

@@ -30,3 +30,4 @@ void fill_pattern(void *to, size_t bytes, uint64_t pattern);
 
 /* Adds the cuda devices of this host; without a driver or a card, none. */
 bool device_cuda_list(json_t *list, struct err *err) MUST_CHECK;
+bool device_cuda_needs(struct device_needs *ret, struct err *err) MUST_CHECK;

@@ -31,6 +31,7 @@ struct judge_config {
     const char *device;                 /* "auto", "sim", "cuda:N" */
     const char *sandbox_minimum;        /* level; NULL: "none" */
     int threads;                        /* of the emulator; 0: one a CPU */
+    int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
 };
 
 #define JUDGE_MAX_BLOBS 4

@@ -30,6 +30,7 @@ struct clocked {                        /* one side while it is measured */
     struct judge_side *side;
     int sets, launches;
     double per_launch_ns;               /* first guess */
+    uint64_t last_order;                /* seed of the last block's order */
 };
 
 struct session {
@@ -94,8 +95,9 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
 {
     cleanup(json) json_t *answer = NULL;
     json_t *job = judge_job("time_block");
+    c->last_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
-    json_put(job, "order_seed", u64(rng_at(x->order, 7, x->counter++)));
+    json_put(job, "order_seed", u64(c->last_order));
     STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0), mhz = json_num(answer, "sm_clock_mhz", 0);
@@ -221,19 +223,12 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 
 /* ---- outputs of timed launches ---- */
 
-static void *rotated(const struct tensor *t, const void *from, int64_t by)
+/* Element i of the set is element i + by of the base, around the end (dense tensors only). */
+static void rotate(const struct tensor *t, const void *from, int64_t by, char *to)
 {
-    size_t size = (size_t)dtype_bytes(t->dtype);
-    char *to = xalloc((size_t)t->bytes);
-    if (!t->elements || by == 0) {
-        memcpy(to, from, (size_t)t->bytes);
-        return to;
-    }
-    /* Element i of the set is element i + by of the base, around the end (dense tensors only). */
-    size_t split = (size_t)(by % t->elements) * size;
+    size_t split = (size_t)by * (size_t)dtype_bytes(t->dtype);
     memcpy(to, (const char *)from + split, (size_t)t->bytes - split);
     memcpy(to + (size_t)t->bytes - split, from, split);
-    return to;
 }
 
 struct arrays { void *list[OP_MAX_TENSORS]; };
@@ -249,34 +244,29 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     struct judge *j = x->j;
     struct judge_side *s = c->side;
     cleanup(json) json_t *answer = NULL;
-    cleanup(arrays) struct arrays inputs = {0}, results = {0}, got = {0};
+    cleanup(arrays) struct arrays results = {0};
     json_t *job = judge_job("time_output");
     json_put_int(job, "set", set);
     STEP(ask(x, s, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
     const json_t *rotation = json_object_get(answer, "rotation");
-    int64_t deadline = clock_mono_ns() + LIMIT_TIME_SETUP_WALL_NS;
+    if (!j->scratch_in.base && !shared_make(SHARED_INPUTS, j->op, j->tensors, &j->scratch_in, err))
+        return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
         const struct tensor *tensor = &j->tensors[t];
-        char name[16];
         int64_t by = json_integer_value(json_array_get(rotation, (size_t)t));
         if (by < 0 || (by > 0 && by >= tensor->elements))
             return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, tensor->spec->name, (long long)by);
         if (tensor->spec->role != OP_OUTPUT)
-            inputs.list[t] = rotated(tensor, j->regimes[0].inputs[t], by);
-        snprintf(name, sizeof name, "o%d", t);
-        if (tensor->spec->role == OP_INPUT)
-            continue;
-        got.list[t] = xalloc((size_t)tensor->bytes);
-        if (!child_take_blob(&j->watch, &s->run, deadline, name, got.list[t], (size_t)tensor->bytes, err))
-            return side_child_failed(j, s, &s->run, "time", v, err);
+            rotate(tensor, j->regimes[0].inputs[t], by, j->scratch_in.base + j->scratch_in.offsets[t]);
     }
-    if (!reference_ask(j, inputs.list, (double **)(void *)results.list, err))
+    run_copy_outputs(j, s);
+    if (!reference_ask(j, &j->scratch_in, (double **)(void *)results.list, err))
         return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
         if (j->tensors[t].spec->role == OP_INPUT)
             continue;
-        const struct compare_case one = {.op = j->op, .tensor = &j->tensors[t], .reference = results.list[t], .got = got.list[t],
-                                         .before = j->tensors[t].spec->role == OP_INOUT ? inputs.list[t] : NULL};
+        const struct compare_case one = {.op = j->op, .tensor = &j->tensors[t], .reference = results.list[t], .got = s->outputs[t],
+                                         .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
         struct compare_result r;
         compare_tensor(&one, &r);
         if (r.code != VERDICT_OK) {
@@ -288,16 +278,31 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     return true;
 }
 
+/* Which set the k-th launch of a block used: the order that the device draws from the block's seed (Fisher-Yates, from the end). */
+static int launched_set(uint64_t order_seed, int sets, int k)
+{
+    cleanup(mem) void *memory = xarray((size_t)sets, sizeof(int));
+    int *order = memory;
+    for (int i = 0; i < sets; i++)
+        order[i] = i;
+    for (int i = sets - 1; i > 0; i--) {
+        int with = (int)rng_below(order_seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
+        order[i] = order[with];
+        order[with] = swap;
+    }
+    return order[k];
+}
+
 /* First, middle, last and some that nobody could foresee: 1 in 50 at least. */
 static bool check_sets(struct session *x, struct clocked *c, int *ret_checked, struct verdict *v, struct err *err)
 {
-    int sets = c->launches, wanted = sets / 50 + x->effort.sets_checked;
+    int launches = c->launches, wanted = launches / 50 + x->effort.sets_checked;
     wanted = wanted < MOST_SETS_CHECKED ? wanted : MOST_SETS_CHECKED;
     if (!regime_make(x->j, 0, err))
         return false;
     for (int i = 0; i < wanted; i++) {
-        int set = i == 0 ? 0 : i == 1 ? sets - 1 : i == 2 ? sets / 2 : (int)(random_u64() % (uint64_t)sets);
-        STEP(check_set(x, c, set, v, err));
+        int k = i == 0 ? 0 : i == 1 ? launches - 1 : i == 2 ? launches / 2 : (int)(random_u64() % (uint64_t)launches);
+        STEP(check_set(x, c, launched_set(c->last_order, c->sets, k), v, err));
     }
     *ret_checked = wanted;
     return true;

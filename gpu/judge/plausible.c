@@ -22,7 +22,7 @@ static bool roofline(struct judge *j, struct roofline *ret, struct err *err)
     r.memory_ns = (double)r.bytes / row->datasheet_dram_bytes_per_ns;
     r.compute_ns = (double)r.flops / peak;
     /* A node of a graph with an empty kernel; in a graph it is all that is left of a launch. */
-    r.launch_ns = j->calibration ? json_num(j->calibration, "empty_kernel_ns", 500) : 500;
+    r.launch_ns = j->calibration ? json_num(j->calibration, "node_ns", 500) : 500;
     r.floor_ns = r.launch_ns;
     if (r.memory_ns > r.floor_ns)
         r.floor_ns = r.memory_ns, r.limit = "memory";

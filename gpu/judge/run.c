@@ -26,7 +26,7 @@ static int existing(const char *const *from, size_t count, const char **to)
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[2 + sizeof card_paths / sizeof *card_paths] = {j->op->dir}, *nodes[1 + sizeof card_nodes / sizeof *card_nodes] = {NULL};
+    const char *paths[2 + sizeof card_paths / sizeof *card_paths] = {j->op_dir}, *nodes[1 + sizeof card_nodes / sizeof *card_nodes] = {NULL};
     if (role == SANDBOX_RUN_CUDA) {
         existing(card_paths, sizeof card_paths / sizeof *card_paths, paths + 1);
         existing(card_nodes, sizeof card_nodes / sizeof *card_nodes, nodes);
@@ -43,8 +43,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
         return true;
     /* The rest of the table is for the supervisor alone to say. */
     static const enum verdict_code allowed[] = {
-        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_OUT_OF_BOUNDS,
-        VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
+        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_WRONG_RESULT,
+        VERDICT_OUT_OF_BOUNDS, VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
         VERDICT_STATE_CARRIED, VERDICT_FAULT, VERDICT_TIMEOUT, VERDICT_RESOURCE_LIMIT};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
@@ -82,11 +82,10 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     if (s->opened)
         return true;
     int64_t from = clock_mono_ns();
-    cleanup(json) json_t *shape = judge_job("shape"), *open = judge_job("open"), *first = NULL, *answer = NULL;
-    json_put_str(shape, "op_dir", j->op->dir);
-    json_put(shape, "shape", shape_encode(&j->shape));
+    cleanup(json) json_t *open = judge_job("open"), *answer = NULL;
     json_put_str(open, "device", device);
-    STEP(converse(j, s, shape, LIMIT_START_WALL_NS, "admit", &first, v, err));
+    if (!child_shape(j, &s->run, &s->out, false, err))
+        return side_child_failed(j, s, &s->run, "admit", v, err);
     STEP(converse(j, s, open, LIMIT_CUDA_OPEN_WALL_NS, "admit", &answer, v, err));
     const json_t *info = json_object_get(answer, "info");
     if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
@@ -133,34 +132,20 @@ bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char
 
 bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err)
 {
-    cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
     if (!regime_make(j, regime, err))
         return false;
-    bool ok = child_ask(&j->watch, &s->run, job, err);
-    for (int t = 0; ok && t < j->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "t%d", t);
-        if (j->op->tensors[t].role != OP_OUTPUT)
-            ok = child_send_blob(&s->run, name, j->regimes[regime].inputs[t], (size_t)j->tensors[t].bytes, err);
-    }
-    if (!ok || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
-    return true;
+    return child_inputs(j, &s->run, &j->regimes[regime].in, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }
 
-static bool take_outputs(struct judge *j, struct judge_side *s, int64_t deadline, struct err *err)
+void run_copy_outputs(struct judge *j, struct judge_side *s)
 {
     for (int t = 0; t < j->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "o%d", t);
         if (j->op->tensors[t].role == OP_INPUT)
             continue;
         if (!s->outputs[t])
             s->outputs[t] = xalloc((size_t)j->tensors[t].bytes);
-        if (!child_take_blob(&j->watch, &s->run, deadline, name, s->outputs[t], (size_t)j->tensors[t].bytes, err))
-            return false;
+        memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
-    return true;
 }
 
 static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
@@ -186,8 +171,8 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t from = clock_mono_ns(), limit = card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
-    int64_t deadline = from + limit * s->plan.step_count + LIMIT_ANSWER_GRACE_NS;
+    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS, deadline = from + limit * s->plan.step_count + grace;
     cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
@@ -199,11 +184,11 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+    memset(s->out.base, 0xa5, s->out.bytes);      /* what an earlier run left there must not pass for an answer */
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, deadline, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
     STEP(take_run(j, s, answer, phase, v, err));
-    if (!take_outputs(j, s, deadline, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
+    run_copy_outputs(j, s);
     count_card_time(j, s, from);
     return true;
 }

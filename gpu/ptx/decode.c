@@ -443,6 +443,14 @@ static bool ends_block(enum ptx_base b)
     return b == B_bra || b == B_brx || b == B_ret || b == B_exit || b == B_call || b == B_trap || b == B_brkpt;
 }
 
+static void count_refs(struct decoder *x, const struct operand *o, int depth)
+{
+    if (o->kind == O_REG || (o->kind == O_ADDRESS && o->base == O_REG))
+        x->refs[o->id] = x->refs[o->id] ? 2 : 1;
+    for (uint32_t k = 0; (o->kind == O_LIST || o->kind == O_PAIR) && k < o->count && depth < 8; k++)
+        count_refs(x, &x->m->operands[o->id + k], depth + 1);
+}
+
 /* Where registers are written: operand 0, over-counted for instructions that have no result. */
 static void count_defs(struct decoder *x)
 {
@@ -450,6 +458,10 @@ static void count_defs(struct decoder *x)
     for (uint32_t n = 0; n < x->f->stmt_count; n++) {
         const struct stmt *st = &m->stmts[x->f->stmt_first + n];
         const struct operand *o = st->count ? &m->operands[st->first] : NULL;
+        if (st->pred >= 0)
+            x->refs[st->pred] = 2;
+        for (uint32_t k = 0; k < st->count; k++)
+            count_refs(x, &m->operands[st->first + k], 0);
         if (!o)
             continue;
         const bool several = o->kind == O_LIST || o->kind == O_PAIR;
@@ -497,7 +509,9 @@ static void decode_function(struct decoder *x)
     const uint32_t count = fn->stmt_count;
     cleanup(mem) void *leaders = xalloc(count + 1), *bases = xalloc(count + 1), *pcs = xarray(count + 1, sizeof(uint32_t)),
                       *slots = xarray(fn->reg_count + 1, sizeof(uint32_t)), *defs = xalloc(fn->reg_count + 1),
-                      *def_stmts = xarray(fn->reg_count + 1, sizeof(uint32_t)), *fixed = xalloc(fn->reg_count + 1);
+                      *def_stmts = xarray(fn->reg_count + 1, sizeof(uint32_t)), *fixed = xalloc(fn->reg_count + 1),
+                      *refs = xalloc(fn->reg_count + 1);
+    x->refs = refs;
     uint8_t *leader = leaders;
     x->op_base = bases;
     x->stmt_pc = pcs;

@@ -31,6 +31,7 @@ struct decoder {
     uint32_t pending_from[8];
     int pending_count;
     uint8_t *defs;              /* by register: written 0, 1 or more times; a predicated write counts as more */
+    uint8_t *refs;              /* by register: named 0, 1 or more times */
     uint32_t *def_stmt;         /* by register: the last statement that writes it */
     uint8_t *is_fixed;          /* by register: an alias of something that never changes */
     uint8_t *op_base;           /* by statement of the function */

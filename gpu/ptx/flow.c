@@ -143,6 +143,48 @@ static void post_dominators(struct graph *g)
             g->ipdom[i] = end;
 }
 
+/*
+ * Instructions that read a slot some global load writes. A scheduler moves loads up within a block, past such a use, unless
+ * their address needs a loaded value: so a load waits for uses in earlier blocks, and for all before it if F_WAITS.
+ */
+static void mark_uses(struct decoder *d)
+{
+    struct ptx_module *m = d->m;
+    const struct function *fn = d->f;
+    cleanup(mem) void *memory = xarray(2, d->file_top / 128 + 1);
+    uint8_t *loaded = memory;
+    for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
+        const struct insn *i = &m->code[pc];
+        if (i->kind == K_LD && (i->space == SPACE_GLOBAL || i->space == SPACE_GENERIC))
+            for (unsigned v = 0; v < i->vec; v++)
+                loaded[m->lists[i->aux + v] / 128] = 1;
+        else if (i->kind == K_ATOM && i->space != SPACE_SHARED)
+            loaded[i->dst / 128] = 1;
+    }
+    loaded[0] = 0;
+    /* what is computed from loaded values, and the loads whose address is */
+    uint8_t *derived = loaded + d->file_top / 128 + 1;
+    memcpy(derived, loaded, d->file_top / 128 + 1);
+    for (int round = 0; round < 3; round++)
+        for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
+            struct insn *i = &m->code[pc];
+            const bool from = i->kind != K_CALL && (derived[i->a / 128] || derived[i->b / 128] || derived[i->c / 128] || derived[i->d / 128]);
+            if ((i->kind == K_LD || i->kind == K_ATOM || i->kind == K_CP_ASYNC) && (derived[i->a / 128] || (i->kind == K_CP_ASYNC && from)))
+                i->flags |= F_WAITS;
+            else if (from && i->dst && i->kind != K_LD && i->kind != K_ST)
+                derived[i->dst / 128] = 1;
+        }
+    for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
+        struct insn *i = &m->code[pc];
+        bool uses = i->kind != K_CALL && (loaded[i->a / 128] || loaded[i->b / 128] || loaded[i->c / 128] || loaded[i->d / 128]);
+        if (i->kind == K_ST)
+            for (unsigned v = 1; v < i->vec; v++)
+                uses |= loaded[m->lists[i->aux + v] / 128] != 0;
+        if (uses)
+            i->flags |= F_USES_LOADED;
+    }
+}
+
 bool flow_finish(struct decoder *d, uint32_t first_block)
 {
     struct ptx_module *m = d->m;
@@ -187,12 +229,18 @@ bool flow_finish(struct decoder *d, uint32_t first_block)
     post_dominators(&g);
     for (uint32_t b = 0; b + 1 < count; b++) {
         struct insn *last = &m->code[m->blocks[first_block + b + 1].first - 1];
+        if (last->kind == K_RET) { /* early: a branch to the common end, where the lanes meet */
+            last->kind = K_BRA;
+            last->aux = fn->code_end;
+        }
         if (last->kind == K_BRA || last->kind == K_BRX) {
             const uint32_t meet = g.ipdom[b] == NOWHERE ? count - 1 : g.ipdom[b];
             last->aux2 = m->blocks[first_block + meet].first;
         }
-        if (last->kind == K_RET) /* early: to the common end, where the lanes meet */
-            last->aux = fn->code_end;
     }
+    mark_uses(d);
+    for (uint32_t pc = fn->code_first; pc < m->code_count; pc++)
+        if (m->code[pc].kind == K_LANE && m->code[pc].pred)
+            m->code[pc].kind = K_LANE_PREDICATED;
     return true;
 }

@@ -1,0 +1,163 @@
+/* The tables of the driver and NVML, and the one place where a CUresult becomes an error or a verdict. */
+#include "gpu/device/cuda_api.h"
+#include "gpu/device/library.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+struct cu_api cu;
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+static const struct library_entry cu_entries[] = {
+#define X(fn) {TEXT(fn), (void **)&cu.fn},
+    CU_API(X)
+#undef X
+    {NULL, NULL}};
+static struct library cu_library;
+
+bool cuda_library(const char **ret_path, struct err *err)
+{
+    struct link_map *map = NULL;
+    if (!library_open(&cu_library, "libcuda.so.1", cu_entries, err))
+        return false;
+    if (dlinfo(cu_library.handle, RTLD_DI_LINKMAP, &map) != 0 || !map || map->l_name[0] != '/')
+        return err_set(err, ERR_UNAVAILABLE, "libcuda.so.1 does not say where it lies");
+    *ret_path = map->l_name;
+    return true;
+}
+
+bool cuda_open(struct err *err)
+{
+    static bool started;
+    if (!library_open(&cu_library, "libcuda.so.1", cu_entries, err))
+        return false;
+    if (started)
+        return true;
+    CUresult r = cu.cuInit(0);
+    if (r != CUDA_SUCCESS) {
+        err_from_cu(err, r, "cuInit");
+        if (err)
+            err->code = ERR_UNAVAILABLE;
+        return false;
+    }
+    started = true;
+    return true;
+}
+
+bool err_from_cu(struct err *err, CUresult r, const char *call)
+{
+    const char *name = NULL, *text = NULL;
+    if (cu.cuGetErrorName(r, &name) != CUDA_SUCCESS || cu.cuGetErrorString(r, &text) != CUDA_SUCCESS)
+        return err_set(err, ERR_UPSTREAM, "%s: unknown CUDA error %d", call, (int)r);
+    return err_set(err, ERR_UPSTREAM, "%s: %s (%s)", call, name, text);
+}
+
+static const struct { CUresult r; enum verdict_code code; const char *text; } faults[] = {
+    {CUDA_ERROR_ILLEGAL_ADDRESS, VERDICT_OUT_OF_BOUNDS, "an access outside every buffer, or a write to an input"},
+    {CUDA_ERROR_MISALIGNED_ADDRESS, VERDICT_MISALIGNED, "an access that is not aligned to its size"},
+    {CUDA_ERROR_INVALID_ADDRESS_SPACE, VERDICT_FAULT, "an access in the wrong address space"},
+    {CUDA_ERROR_INVALID_PC, VERDICT_FAULT, "a jump to nowhere"},
+    {CUDA_ERROR_ILLEGAL_INSTRUCTION, VERDICT_FAULT, "an illegal instruction or a trap"},
+    {CUDA_ERROR_HARDWARE_STACK_ERROR, VERDICT_FAULT, "the stack overflowed or was damaged"},
+    {CUDA_ERROR_ASSERT, VERDICT_FAULT, "a failed assertion"},
+    {CUDA_ERROR_LAUNCH_FAILED, VERDICT_FAULT, "the launch failed"},
+    {CUDA_ERROR_LAUNCH_TIMEOUT, VERDICT_TIMEOUT, "the launch took too long"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, VERDICT_RESOURCE_LIMIT, "too many registers, threads or too much shared memory for a block"},
+    {CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, VERDICT_RESOURCE_LIMIT, "more blocks than can be resident at once, which a cooperative launch needs"},
+    {CUDA_ERROR_INVALID_CLUSTER_SIZE, VERDICT_RESOURCE_LIMIT, "a cluster of this size cannot be placed"},
+    {CUDA_ERROR_INVALID_VALUE, VERDICT_RESOURCE_LIMIT, "a launch configuration that the card does not take"},
+    {CUDA_ERROR_INVALID_IMAGE, VERDICT_FAULT, "the driver does not take this cubin"},
+    {CUDA_ERROR_NO_BINARY_FOR_GPU, VERDICT_REJECTED_PLAN, "the code was assembled for another target than this card"},
+    {CUDA_ERROR_NOT_FOUND, VERDICT_REJECTED_PLAN, "the code has no kernel of this name"},
+};
+
+bool fault_from_cu(struct device_fault *f, CUresult r, const struct plan *plan, int step, struct err *err)
+{
+    const char *name = NULL;
+    cu.cuGetErrorName(r, &name);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (faults[i].r == r) {
+            json_t *d = json_object();
+            json_put_str(d, "cuda_error", name ? name : "");
+            if (step >= 0) {
+                json_put_int(d, "step", step);
+                json_put_str(d, "kernel", plan->steps[step].is_memset ? "memset" : plan->steps[step].kernel);
+            }
+            return fault_set(f, faults[i].code, d, "%s: %s", name ? name : "CUDA error", faults[i].text);
+        }
+    return err_from_cu(err, r, "running the plan");
+}
+
+/* ---- NVML, declared here: its header is not part of every toolkit ---- */
+
+typedef struct nvmlDevice_st *nvmlDevice_t;
+int nvmlInit_v2(void);
+int nvmlSystemGetDriverVersion(char *version, unsigned length);
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
+int nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *mhz);
+int nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failed);
+
+enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
+#define NVML_API(X) X(nvmlInit_v2) X(nvmlSystemGetDriverVersion) X(nvmlDeviceGetHandleByPciBusId_v2) X(nvmlDeviceGetClockInfo) X(nvmlDeviceGetRemappedRows)
+
+static struct nvml_api {
+#define X(fn) __typeof__(&fn) fn;
+    NVML_API(X)
+#undef X
+} nvml;
+
+static bool nvml_open(void)
+{
+    static const struct library_entry entries[] = {
+#define X(fn) {#fn, (void **)&nvml.fn},
+        NVML_API(X)
+#undef X
+        {NULL, NULL}};
+    static struct library library;
+    static enum { UNTRIED, WORKS, MISSING } state;
+    if (state == UNTRIED)
+        state = library_open(&library, "libnvidia-ml.so.1", entries, NULL) && nvml.nvmlInit_v2() == NVML_SUCCESS ? WORKS : MISSING;
+    return state == WORKS;
+}
+
+static bool nvml_device(const char *bus_id, nvmlDevice_t *ret)
+{
+    static char known[32];
+    static nvmlDevice_t device;
+    if (strcmp(known, bus_id) != 0) {
+        if (!nvml_open() || nvml.nvmlDeviceGetHandleByPciBusId_v2(bus_id, &device) != NVML_SUCCESS)
+            return false;
+        snprintf(known, sizeof known, "%s", bus_id);
+    }
+    *ret = device;
+    return true;
+}
+
+bool nvml_driver_version(char *to, size_t size)
+{
+    char text[96] = "";
+    if (!nvml_open() || nvml.nvmlSystemGetDriverVersion(text, sizeof text) != NVML_SUCCESS)
+        return false;
+    snprintf(to, size, "%s", text);
+    return true;
+}
+
+double nvml_sm_clock_mhz(const char *bus_id)
+{
+    nvmlDevice_t device;
+    unsigned mhz = 0;
+    return nvml_device(bus_id, &device) && nvml.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS ? (double)mhz : 0;
+}
+
+bool nvml_health(const char *bus_id, char *why, size_t size)
+{
+    nvmlDevice_t device;
+    unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
+    if (!nvml_device(bus_id, &device) ||
+        nvml.nvmlDeviceGetRemappedRows(device, &correctable, &uncorrectable, &pending, &failed) != NVML_SUCCESS || (!pending && !failed))
+        return true;
+    snprintf(why, size, "memory rows are %s remapping (%u uncorrectable)", failed ? "beyond" : "waiting for", uncorrectable);
+    return false;
+}

@@ -1,0 +1,113 @@
+/*
+ * The CUDA driver and NVML as tables of pointers, and what the files of the cuda device share. No CUDA library is linked: where
+ * no driver is, cuda_open says so.
+ */
+#pragma once
+#include "gpu/device/inside.h"
+
+#include <cuda.h>
+
+#define CU_API(X)                                                                                                             \
+    X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid)                   \
+    X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxSetFlags) X(cuDevicePrimaryCtxRetain) \
+    X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxSetLimit) X(cuGetErrorName) X(cuGetErrorString)   \
+    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
+    X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoH) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)           \
+    X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)       \
+    X(cuMemUnmap) X(cuMemSetAccess) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture)          \
+    X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)        \
+    X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventElapsedTime)
+
+struct cu_api {
+#define X(fn) __typeof__(&fn) fn;
+    CU_API(X)
+#undef X
+};
+extern struct cu_api cu;      /* filled by cuda_open */
+
+/* dlopen and cuInit. ERR_UNAVAILABLE: no driver, or no card. */
+bool cuda_open(struct err *err) MUST_CHECK;
+/* Opens the driver's library without starting it; the path it was found at. */
+bool cuda_library(const char **ret_path, struct err *err) MUST_CHECK;
+/* A failed call of ours as an error: "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Always false. */
+bool err_from_cu(struct err *err, CUresult r, const char *call);
+/* CU(err, cuCall, arguments...): true if it succeeded. */
+#define CU(err, fn, ...)                                                       \
+    __extension__({                                                            \
+        CUresult cu_result_ = cu.fn(__VA_ARGS__);                              \
+        cu_result_ == CUDA_SUCCESS || err_from_cu((err), cu_result_, #fn);     \
+    })
+/* What a failure while the candidate runs says about it; false: it is not the candidate's (then err is set). */
+bool fault_from_cu(struct device_fault *f, CUresult r, const struct plan *plan, int step, struct err *err);
+
+/* NVML: optional, all of it. Each answers false or 0 where it is missing or not allowed. */
+bool nvml_driver_version(char *to, size_t size);
+double nvml_sm_clock_mhz(const char *bus_id);
+bool nvml_health(const char *bus_id, char *why, size_t size);      /* false: `why` says what is wrong with the card */
+
+/* ---- shared by the files of the cuda device ---- */
+
+struct piece {                /* as in helpers.cu */
+    CUdeviceptr to, from;     /* from 0: the pattern */
+    uint64_t bytes, rotate, pattern, first_chunk;
+    uint32_t element, unused;
+};
+
+struct device {
+    int ordinal;
+    CUdevice handle;
+    CUcontext context;
+    CUstream stream;
+    CUmodule helpers;
+    CUfunction restore, differs, read, scrub, empty;
+    CUdeviceptr pieces, found;        /* room for the helper kernels' arguments */
+    size_t pieces_bytes;
+    struct device_info info;
+    char bus_id[32];
+    int shared_optin_bytes;
+    size_t granularity;
+    bool dead;                        /* a fault poisoned the context: nothing more can run in this process */
+};
+
+struct cuda_sets;                     /* cuda_time.c */
+struct device_program {
+    struct device *device;
+    CUmodule module;
+    CUfunction functions[PLAN_MAX_STEPS];
+    struct plan plan;
+    int tensor_count, buffer_count;
+    struct program_buffer buffers[PROGRAM_MAX_BUFFERS];
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct cuda_sets *sets;
+};
+
+/* Restores or poisons a list of pieces in one launch, on the device's stream. Fills in first_chunk. */
+bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err) MUST_CHECK;
+bool helper_scrub(struct device *d, uint32_t pattern, struct err *err) MUST_CHECK;
+bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes, void **args, struct err *err) MUST_CHECK;
+/* In the order of the stream, unlike the plain copy, whose end a stream of ours would not wait for. */
+bool helper_upload(struct device *d, CUdeviceptr to, const void *from, size_t bytes, struct err *err) MUST_CHECK;
+bool helpers_load(struct device *d, struct err *err) MUST_CHECK;
+
+/* One launch or memset of the plan with buffers at these addresses, on the device's stream (which may be capturing). */
+CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr *addresses);
+
+/* Memory whose every stray access faults or is seen: see cuda_guarded.c. */
+struct guarded {
+    CUdeviceptr reserved, mapping, address;
+    size_t reserved_bytes, mapping_bytes;
+    CUmemGenericAllocationHandle handle;
+    bool mapped;
+};
+bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content, struct guarded *ret, struct err *err) MUST_CHECK;
+void guarded_done(struct guarded *g);
+/* True: nothing around the buffer changed. */
+bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison, bool *ret_intact, struct err *err) MUST_CHECK;
+
+bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
+bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
+bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
+bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
+void cuda_sets_free(struct cuda_sets *s);
+bool cuda_calibrate(struct device *d, json_t **ret, struct err *err);
+bool cuda_alive(const struct device *d, struct err *err) MUST_CHECK;

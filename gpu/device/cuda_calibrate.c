@@ -1,0 +1,167 @@
+/*
+ * What the harness itself costs on this card, now: stored beside every measurement, never subtracted from it. Medians, because
+ * a first launch after a pause is slower and a neighbour on the bus makes single ones slow.
+ */
+#include "gpu/device/cuda_api.h"
+
+#include <string.h>
+#include <time.h>
+
+#define REPEATS 15
+#define COPY_BYTES ((size_t)512 << 20)
+
+struct events { CUevent begin, end; };
+
+static void events_done(struct events *e)
+{
+    if (e->begin)
+        cu.cuEventDestroy(e->begin);
+    if (e->end)
+        cu.cuEventDestroy(e->end);
+}
+DEFINE_CLEANUP(events, struct events, events_done(it))
+
+static double median(double *v, int n)
+{
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && v[k] < v[k - 1]; k--) {
+            double swap = v[k];
+            v[k] = v[k - 1];
+            v[k - 1] = swap;
+        }
+    return v[n / 2];
+}
+
+static int64_t raw_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+typedef bool timed_work(struct device *d, void *ctx, struct err *err);
+
+/* Median of event and wall time around the work. */
+static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, double *ret_event_ns, double *ret_wall_ns, struct err *err)
+{
+    double event[REPEATS], wall[REPEATS];
+    for (int i = -2; i < REPEATS; i++) {
+        float ms = 0;
+        if (!CU(err, cuStreamSynchronize, d->stream))
+            return false;
+        int64_t from = raw_ns();
+        if (!CU(err, cuEventRecord, e->begin, d->stream) || !work(d, ctx, err) || !CU(err, cuEventRecord, e->end, d->stream) ||
+            !CU(err, cuCtxSynchronize))
+            return false;
+        int64_t spent = raw_ns() - from;
+        if (!CU(err, cuEventElapsedTime, &ms, e->begin, e->end))
+            return false;
+        if (i >= 0) {
+            event[i] = (double)ms * 1e6;
+            wall[i] = (double)spent;
+        }
+    }
+    *ret_event_ns = median(event, REPEATS);
+    *ret_wall_ns = median(wall, REPEATS);
+    return true;
+}
+
+static bool nothing(struct device *d, void *ctx, struct err *err)
+{
+    (void)d, (void)ctx, (void)err;
+    return true;
+}
+
+static bool one_launch(struct device *d, void *ctx, struct err *err)
+{
+    (void)ctx;
+    return helper_launch(d, d->empty, 1, 32, 0, NULL, err);
+}
+
+static bool one_graph(struct device *d, void *ctx, struct err *err)
+{
+    return CU(err, cuGraphLaunch, *(CUgraphExec *)ctx, d->stream);
+}
+
+struct copy { CUdeviceptr from, to; };
+
+static bool one_copy(struct device *d, void *ctx, struct err *err)
+{
+    const struct copy *c = ctx;
+    return CU(err, cuMemcpyDtoDAsync, c->to, c->from, COPY_BYTES, d->stream);
+}
+
+static bool empty_graph(struct device *d, int nodes, CUgraphExec *ret, struct err *err)
+{
+    CUgraph graph = NULL;
+    bool ok = CU(err, cuStreamBeginCapture, d->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    if (!ok)
+        return false;
+    for (int i = 0; i < nodes && ok; i++)
+        ok = helper_launch(d, d->empty, 1, 32, 0, NULL, err);
+    CUresult r = cu.cuStreamEndCapture(d->stream, &graph);
+    if (!ok || r != CUDA_SUCCESS)
+        return ok ? err_from_cu(err, r, "cuStreamEndCapture") : false;
+    ok = CU(err, cuGraphInstantiate, ret, graph, 0);
+    cu.cuGraphDestroy(graph);
+    return ok && CU(err, cuGraphUpload, *ret, d->stream);
+}
+
+/* A chain of N empty kernels for several N: the slope is what a node costs, the intercept what a graph does. */
+static bool calibrate_graphs(struct device *d, const struct events *e, json_t *to, struct err *err)
+{
+    static const int sizes[] = {1, 10, 50, 100, 200, 400};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    double sum_n = 0, sum_t = 0, sum_nn = 0, sum_nt = 0;
+    json_t *list = json_array();
+    json_put(to, "empty_graphs", list);
+    for (int i = 0; i < COUNT; i++) {
+        CUgraphExec graph = NULL;
+        double event = 0, wall = 0, n = sizes[i];
+        bool ok = empty_graph(d, sizes[i], &graph, err) && time_work(d, e, one_graph, &graph, &event, &wall, err);
+        if (graph)
+            cu.cuGraphExecDestroy(graph);
+        if (!ok)
+            return false;
+        json_array_append_new(list, json_pack("{s:i,s:f,s:f}", "nodes", sizes[i], "event_ns", event, "wall_ns", wall));
+        sum_n += n, sum_t += event, sum_nn += n * n, sum_nt += n * event;
+    }
+    double slope = (COUNT * sum_nt - sum_n * sum_t) / (COUNT * sum_nn - sum_n * sum_n);
+    json_put_num(to, "node_ns", slope);
+    json_put_num(to, "graph_ns", (sum_t - slope * sum_n) / COUNT);
+    return true;
+}
+
+static bool calibrate_copy(struct device *d, const struct events *e, json_t *to, struct err *err)
+{
+    struct copy c = {0};
+    double event = 0, wall = 0;
+    bool ok = CU(err, cuMemAlloc, &c.from, COPY_BYTES) && CU(err, cuMemAlloc, &c.to, COPY_BYTES) && time_work(d, e, one_copy, &c, &event, &wall, err);
+    cu.cuMemFree(c.from);
+    cu.cuMemFree(c.to);
+    if (ok && event > 0)
+        json_put_num(to, "copy_bytes_per_ns", 2.0 * (double)COPY_BYTES / event);
+    return ok;
+}
+
+bool cuda_calibrate(struct device *d, json_t **ret, struct err *err)
+{
+    cleanup(json) json_t *doc = json_object();
+    cleanup(events) struct events e = {0};
+    double event = 0, wall = 0;
+    if (!cuda_alive(d, err) || !CU(err, cuEventCreate, &e.begin, CU_EVENT_DEFAULT) || !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) ||
+        !time_work(d, &e, nothing, NULL, &event, &wall, err))
+        return false;
+    json_put_num(doc, "event_pair_ns", event);
+    json_put_num(doc, "event_pair_wall_ns", wall);
+    if (!time_work(d, &e, one_launch, NULL, &event, &wall, err))
+        return false;
+    json_put_num(doc, "single_launch_event_ns", event);
+    json_put_num(doc, "single_launch_wall_ns", wall);
+    if (!calibrate_graphs(d, &e, doc, err) || !calibrate_copy(d, &e, doc, err))
+        return false;
+    json_put_num(doc, "sm_clock_mhz", nvml_sm_clock_mhz(d->bus_id));
+    json_put_int(doc, "repeats", REPEATS);
+    *ret = steal(&doc);
+    return true;
+}

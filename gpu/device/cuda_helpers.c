@@ -1,0 +1,76 @@
+/* Our own kernels (helpers.cu), as PTX text that the driver assembles when a device is opened. */
+#include "gpu/device/cuda_api.h"
+
+#include <string.h>
+
+__asm__(".section .rodata\n"
+        "helpers_ptx:\n"
+        ".incbin \"" HELPERS_PTX "\"\n"
+        ".byte 0\n"
+        ".previous\n");
+extern const char helpers_ptx[];
+
+#define CHUNK_BYTES UINT64_C(65536)
+#define LARGEST_GRID 4096u
+
+bool helpers_load(struct device *d, struct err *err)
+{
+    const struct { const char *name; CUfunction *to; } table[] = {
+        {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
+        {"proteus_scrub", &d->scrub},     {"proteus_empty", &d->empty}};
+    if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
+        return err_wrap(err, "our own kernels");
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
+            return err_wrap(err, "%s", table[i].name);
+    return CU(err, cuFuncSetAttribute, d->scrub, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->shared_optin_bytes) &&
+           CU(err, cuMemAlloc, &d->found, 16);
+}
+
+bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes, void **args, struct err *err)
+{
+    const CUlaunchConfig config = {.gridDimX = blocks, .gridDimY = 1, .gridDimZ = 1, .blockDimX = threads, .blockDimY = 1, .blockDimZ = 1,
+                                   .sharedMemBytes = shared_bytes, .hStream = d->stream};
+    return CU(err, cuLaunchKernelEx, &config, f, args, NULL);
+}
+
+bool helper_upload(struct device *d, CUdeviceptr to, const void *from, size_t bytes, struct err *err)
+{
+    return CU(err, cuMemcpyHtoDAsync, to, from, bytes, d->stream);
+}
+
+bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err)
+{
+    uint64_t chunks = 0;
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (!pieces[i].bytes)
+            continue;
+        pieces[kept] = pieces[i];
+        pieces[kept++].first_chunk = chunks;
+        chunks += (pieces[i].bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    }
+    if (!kept)
+        return true;
+    size_t bytes = (size_t)kept * sizeof *pieces;
+    if (bytes > d->pieces_bytes) {
+        if (d->pieces && (!CU(err, cuStreamSynchronize, d->stream) || !CU(err, cuMemFree, d->pieces)))
+            return false;
+        d->pieces = 0;
+        d->pieces_bytes = 0;
+        if (!CU(err, cuMemAlloc, &d->pieces, bytes))
+            return false;
+        d->pieces_bytes = bytes;
+    }
+    uint32_t n = (uint32_t)kept;
+    void *args[] = {&d->pieces, &n, &chunks};
+    return helper_upload(d, d->pieces, pieces, bytes, err) &&
+           helper_launch(d, d->restore, chunks < LARGEST_GRID ? (unsigned)chunks : LARGEST_GRID, 256, 0, args, err);
+}
+
+bool helper_scrub(struct device *d, uint32_t pattern, struct err *err)
+{
+    uint32_t words = (uint32_t)d->shared_optin_bytes / 4;
+    void *args[] = {&words, &pattern};
+    return helper_launch(d, d->scrub, 4 * (unsigned)d->info.sm_count, 1024, words * 4, args, err);
+}

@@ -1,0 +1,96 @@
+/* atom and red: lane after lane, in lane order; between host threads under one of 64 locks by address. */
+#include "gpu/ptx/machine.h"
+#include "gpu/ptx/half.h"
+#include "gpu/ptx/opcode.h"
+
+static uint64_t combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c)
+{
+    const bool sign = ptx_types[t].is_signed && !ptx_types[t].is_float, wide = ptx_types[t].bytes == 8;
+    const int64_t so = wide ? (int64_t)old : (int32_t)old, sb = wide ? (int64_t)b : (int32_t)b;
+    switch (op) {
+    case M_ADD:
+        switch ((int)t) {
+        case T_F32: return f2u(canon(u2f((uint32_t)old) + u2f((uint32_t)b)));
+        case T_F64: return d2u(u2d(old) + u2d(b));
+        case T_F16: return h_add((uint32_t)old, (uint32_t)b);
+        case T_BF16: return b_add((uint32_t)old, (uint32_t)b);
+        case T_F16X2: return h_add(old & 0xffff, b & 0xffff) | h_add((uint32_t)old >> 16, (uint32_t)b >> 16) << 16;
+        case T_BF16X2: return b_add(old & 0xffff, b & 0xffff) | b_add((uint32_t)old >> 16, (uint32_t)b >> 16) << 16;
+        default: return old + b;
+        }
+    case M_MIN:
+        if (t == T_F16 || t == T_BF16)
+            return t == T_F16 ? f2h(f_min(h2f((uint32_t)old), h2f((uint32_t)b))) : f2b(f_min(b2f((uint32_t)old), b2f((uint32_t)b)));
+        return sign ? so < sb ? old : b : old < b ? old : b;
+    case M_MAX:
+        if (t == T_F16 || t == T_BF16)
+            return t == T_F16 ? f2h(f_max(h2f((uint32_t)old), h2f((uint32_t)b))) : f2b(f_max(b2f((uint32_t)old), b2f((uint32_t)b)));
+        return sign ? so > sb ? old : b : old > b ? old : b;
+    case M_AND: return old & b;
+    case M_OR: return old | b;
+    case M_XOR: return old ^ b;
+    case M_EXCH: return b;
+    case M_CAS: return old == b ? c : old;
+    case M_INC: return old >= b ? 0 : old + 1;
+    case M_DEC: return old == 0 || old > b ? b : old - 1;
+    default: return old;
+    }
+}
+
+static uint64_t lane_value(const struct warp *w, uint32_t from, int lane, unsigned size)
+{
+    return !from ? 0 : size == 8 ? ((const uint64_t *)slot(w, from))[lane] : ((const uint32_t *)slot(w, from))[lane];
+}
+
+bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    struct machine *m = k->machine;
+    struct sector_set sectors = {.used = {0}};
+    memory_addresses(w, i, i->size);
+    race_publish(w, i->aux2 & 2);
+    race_observe(w, i->aux2 & 1);
+    unsigned fresh = 0, on_shared = 0;
+    for (uint32_t rest = active; rest; rest &= rest - 1) {
+        const int lane = first_lane(rest);
+        struct place p;
+        if (!memory_locate(w, i, lane, k->addresses[lane], i->size, i->size, true, &p))
+            return false;
+        if (p.init && !bits_all(p.init, p.offset, i->size) && !(i->op == M_EXCH && !i->dst))
+            return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, i->size, false);
+        const bool shared = memory_is_shared(w, &p), lock = m->many && p.region;
+        if (shared && !race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_ATOMIC))
+            return false;
+        atomic_flag *flag = &m->atomic_locks[(p.offset >> 3) & 63];
+        while (lock && atomic_flag_test_and_set_explicit(flag, memory_order_acquire))
+            ;
+        uint64_t old = 0;
+        memcpy(&old, p.data, i->size);
+        const uint64_t fresh_value = combine(i->op, (enum ptx_type)i->type, old, lane_value(w, i->b, lane, i->size), lane_value(w, i->c, lane, i->size));
+        memcpy(p.data, &fresh_value, i->size);
+        if (lock)
+            atomic_flag_clear_explicit(flag, memory_order_release);
+        if (i->dst && i->size == 8)
+            ((uint64_t *)slot(w, i->dst))[lane] = old;
+        else if (i->dst)
+            ((uint32_t *)slot(w, i->dst))[lane] = (uint32_t)old;
+        if (p.init)
+            bits_set(p.init, p.offset, i->size, lock);
+        if (p.region && p.region->counted) {
+            fresh += sector_add(&sectors, &p, i->size, true);
+            if (i->dst && rest == active)
+                load_depth(w, i, &p);
+        }
+        on_shared += shared;
+    }
+    k->counts.atomics += (uint64_t)__builtin_popcount(active);
+    if (on_shared) {
+        k->counts.shared_requests++;
+        k->counts.shared_wavefronts += on_shared; /* as if all were to one address: the worst */
+    } else {
+        k->counts.global_store_requests++;
+        k->counts.global_store_bytes += (uint64_t)__builtin_popcount(active) * i->size;
+        k->counts.global_store_sectors += fresh;
+    }
+    return true;
+}

@@ -1,0 +1,161 @@
+/*
+ * A launch in flight. Private to the interpreter.
+ *
+ * machine: one a launch, shared by its host threads. worker: one a host thread; runs one block at a time (all blocks of a
+ * cooperative launch). block: shared memory, barriers, warps. warp: register file, and its lanes in splits.
+ *
+ * A split is lanes that go together. A divergent branch turns one into a node, that waits at the reconvergence point, and
+ * children; a child that gets there gives its lanes to the node. Any runnable split may run, so a split that waits at a
+ * barrier never keeps lanes from getting there too.
+ */
+#pragma once
+#include "gpu/ptx/lanes.h"
+
+#include <stdatomic.h>
+
+#define MAX_SPLITS 96
+#define MAX_CALLS 12
+#define MAX_WARPS 32
+#define BARRIERS 16
+
+struct region {                 /* a stretch of global addresses */
+    uint64_t base, bytes;
+    uint8_t *data, *initialised;
+    const char *name;
+    bool writable, counted;
+    uint64_t *loaded, *stored;  /* one bit a sector */
+};
+
+enum split_state { SPLIT_FREE, SPLIT_RUN, SPLIT_BARRIER, SPLIT_SYNC, SPLIT_NODE };
+struct split {
+    uint32_t mask, pc;          /* of a node: lanes that have arrived, where they meet */
+    int16_t parent;
+    uint8_t state, depth;
+    uint32_t children;
+    uint32_t calls[MAX_CALLS];  /* return addresses */
+};
+
+enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
+struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc; };
+struct warp {
+    struct block *block;
+    char *file;
+    uint32_t id, alive, barrier, clock_now;
+    enum warp_state state;
+    struct split splits[MAX_SPLITS];
+    int split_count, current;
+    uint64_t instructions;      /* issued by this warp */
+    uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
+    uint32_t stored;            /* the same when the last store was made */
+    uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
+    uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
+    uint32_t safe;              /* everything that happened up to this clock is before us */
+    uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
+    uint32_t *written;          /* by tracked register: lanes that wrote it */
+    struct pending_copy *copies;
+    uint32_t copy_count, copy_capacity;
+    uint32_t committed[WARP_LANES];
+};
+
+struct barrier { uint32_t arrived, waiting, threads, expected, popc; bool all, any, in_use; };
+struct block {
+    struct worker *worker;
+    uint32_t index[3];
+    uint64_t number;
+    uint32_t warp_count, alive_warps;
+    struct warp *warps;
+    uint8_t *shared, *shared_init;
+    uint8_t *local, *local_init;
+    struct barrier barriers[BARRIERS];
+    /* races: one entry a granule of shared memory */
+    uint32_t granule_shift;     /* 2: words, 0: bytes */
+    uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
+    uint32_t clock;
+    uint32_t sync[MAX_WARPS];
+    bool any_fence, any_atomic;
+    bool started, done;
+};
+
+struct worker {
+    struct machine *machine;
+    struct block *blocks;
+    uint32_t block_count;
+    uint64_t *block_threads;    /* by basic block */
+    uint64_t *block_warps;
+    struct ptx_counts counts;
+    uint16_t hints[256];        /* by instruction: the region it hit last */
+    uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
+    uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
+    uint64_t random;
+    uint64_t found_block;
+    uint64_t unreported;        /* thread instructions not yet added to the machine's */
+    struct ptx_finding finding;
+};
+
+struct machine {
+    const struct ptx_module *module;
+    const struct function *entry;
+    const struct ptx_launch *launch;
+    const struct lane_table *lanes;
+    struct ptx_limits limits;
+    uint64_t seed;
+    bool check_races, many;     /* many host threads */
+    struct region *regions;     /* by address */
+    int region_count;
+    const struct fill **moving; /* slots that differ from block to block */
+    uint32_t moving_count;
+    uint8_t params[32768];
+    uint64_t total_blocks, threads_block;
+    uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
+    int64_t deadline_ns, start_ns;
+    atomic_uint_fast64_t next_block, instructions;
+    atomic_bool stop;
+    atomic_uint_fast64_t found_block;   /* lowest block with a finding */
+    atomic_flag atomic_locks[64];
+};
+
+static inline char *slot(const struct warp *w, uint32_t offset) { return w->file + offset; }
+static inline int first_lane(uint32_t mask) { return __builtin_ctz(mask); }
+
+/* All return false after they have set the worker's finding. */
+bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+bool memory_load(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_store(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active);
+bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
+void copy_commit(struct warp *w, uint32_t active);
+bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
+
+/* memory.c, for atomics */
+struct place { uint8_t *data, *init; uint64_t offset; struct region *region; };
+struct sector_set { uint64_t seen[64]; uint8_t used[64]; };
+bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store,
+                   struct place *ret);
+bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *buffer, int64_t offset,
+                  uint64_t size, unsigned bytes, bool store);
+bool memory_is_shared(const struct warp *w, const struct place *p);
+int64_t memory_offset(const struct warp *w, const struct place *p);
+const char *memory_name(const struct warp *w, const struct place *p);
+enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride);   /* into the worker's addresses */
+bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
+void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
+unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
+void load_depth(struct warp *w, const struct insn *i, const struct place *p);
+
+enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC };
+/* `bytes` at `offset` of shared memory are used by this warp. */
+bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
+void race_start(struct block *b);
+void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
+void race_fence(struct warp *w);
+void race_publish(struct warp *w, bool release);   /* an atomic or volatile store */
+void race_observe(struct warp *w, bool acquire);   /* an atomic or volatile load */
+
+enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };
+enum stop warp_run(struct warp *w, int64_t budget);
+bool sync_execute(struct warp *w, const struct insn *i, uint32_t active);
+bool barrier_arrive(struct warp *w);
+/* Barriers that may be complete now that a warp has left. */
+void barrier_recheck(struct block *b);
+int64_t now_ns(void);

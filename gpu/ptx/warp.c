@@ -1,0 +1,554 @@
+/*
+ * Runs one warp until it must wait, ends, has used its slice, or does something wrong.
+ *
+ * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
+ * rubbish: nobody can read it.
+ */
+#include "gpu/ptx/machine.h"
+#include "gpu/ptx/opcode.h"
+
+#include <stdarg.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *fmt, ...)
+{
+    struct worker *k = w->block->worker;
+    struct ptx_finding *f = &k->finding;
+    const struct ptx_launch *l = k->machine->launch;
+    char what[200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    const uint32_t thread = w->id * WARP_LANES + (uint32_t)lane;
+    f->thread[0] = thread % l->block[0];
+    f->thread[1] = thread / l->block[0] % l->block[1];
+    f->thread[2] = thread / l->block[0] / l->block[1];
+    memcpy(f->block, w->block->index, sizeof f->block);
+    ptx_finding_at(k->machine->module, i->stmt, f);
+    char line[48] = "";
+    if (f->source_line > 0)
+        snprintf(line, sizeof line, " (line %d)", f->source_line);
+    else if (f->ptx_line > 0)
+        snprintf(line, sizeof line, " (PTX line %d)", f->ptx_line);
+    ptx_finding_set(f, kind, "thread (%u,%u,%u) of block (%u,%u,%u) %s%s", f->thread[0], f->thread[1], f->thread[2], f->block[0],
+                    f->block[1], f->block[2], what, line);
+    return false;
+}
+
+static void set_csr(unsigned mode)
+{
+#ifdef __x86_64__
+    _mm_setcsr(mode);
+#else
+    (void)mode;
+#endif
+}
+
+/* ---- splits ---- */
+static int split_new(struct warp *w)
+{
+    for (int n = 0; n < w->split_count; n++)
+        if (w->splits[n].state == SPLIT_FREE)
+            return n;
+    return w->split_count < MAX_SPLITS ? w->split_count++ : -1;
+}
+
+/* A child of this node is gone, arrived or ended. A node without children goes on; one child alone needs no node. */
+static void child_gone(struct warp *w, int node)
+{
+    while (node >= 0) {
+        struct split *n = &w->splits[node];
+        BUG_ON(n->state != SPLIT_NODE || !n->children);
+        if (--n->children == 0) {
+            if (n->mask) {
+                n->state = SPLIT_RUN;
+                return;
+            }
+            n->state = SPLIT_FREE;
+            node = n->parent;
+            continue;
+        }
+        if (n->children == 1 && !n->mask) {
+            for (int c = 0; c < w->split_count; c++)
+                if (w->splits[c].state != SPLIT_FREE && w->splits[c].parent == node)
+                    w->splits[c].parent = n->parent;
+            n->state = SPLIT_FREE;
+        }
+        return;
+    }
+}
+
+static bool too_divergent(struct warp *w, const struct insn *i, int lane)
+{
+    return fault(w, i, lane, PTX_UNSUPPORTED, "is in a warp that parts into more ways than the emulator can follow");
+}
+
+/* Part of a split (mask `away`) goes to `pc`, the rest stays; both meet at `meet`. */
+static bool diverge(struct warp *w, int current, const struct insn *i, uint32_t away, uint32_t pc, uint32_t meet)
+{
+    struct split *s = &w->splits[current];
+    int node = s->parent;
+    if (node < 0 || w->splits[node].pc != meet || w->splits[node].depth != s->depth) {
+        node = split_new(w);
+        if (node < 0)
+            return too_divergent(w, i, first_lane(away));
+        struct split *n = &w->splits[node];
+        *n = *s;
+        n->state = SPLIT_NODE;
+        n->mask = 0;
+        n->pc = meet;
+        n->children = 1;
+        s->parent = (int16_t)node;
+    }
+    const int other = split_new(w);
+    if (other < 0)
+        return too_divergent(w, i, first_lane(away));
+    w->splits[node].children++;
+    w->splits[other] = *s;
+    w->splits[other].mask = away;
+    w->splits[other].pc = pc;
+    s->mask &= ~away;
+    return true;
+}
+
+static void copy_params(struct warp *w, const uint32_t *list, unsigned count, uint32_t mask)
+{
+    struct block *b = w->block;
+    const uint64_t frame = b->worker->machine->frame_bytes;
+    for (unsigned n = 0; n < count; n++, list += 3)
+        for (uint32_t rest = mask; rest; rest &= rest - 1) {
+            const uint64_t base = ((uint64_t)w->id * WARP_LANES + (uint64_t)first_lane(rest)) * frame;
+            memmove(b->local + base + list[0], b->local + base + list[1], list[2]);
+            for (uint32_t i = 0; i < list[2]; i++) {
+                const uint64_t to = base + list[0] + i, from = base + list[1] + i;
+                const uint8_t bit = (uint8_t)(1u << (to & 7));
+                if (b->local_init[from >> 3] >> (from & 7) & 1)
+                    b->local_init[to >> 3] |= bit;
+                else
+                    b->local_init[to >> 3] &= (uint8_t)~bit;
+            }
+        }
+}
+
+static uint32_t active_of(const struct warp *w, const struct insn *i, uint32_t mask)
+{
+    if (!i->pred)
+        return mask;
+    const uint32_t p = w->block->worker->machine->lanes->pack((const uint32_t *)slot(w, i->pred));
+    return mask & (i->flags & F_PRED_NOT ? ~p : p);
+}
+
+static void lane_masked(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct insn aside = *i;
+    aside.dst = 0;
+    aside.fn(w->file, &aside);
+    w->block->worker->machine->lanes->blend(slot(w, i->dst), w->file, active, i->flags & F_DST64 ? 8 : 4);
+}
+
+static void put_u32(struct warp *w, uint32_t to, uint32_t active, uint32_t value)
+{
+    uint32_t *p = (uint32_t *)slot(w, to);
+    for (int l = 0; l < WARP_LANES; l++)
+        p[l] = active >> l & 1 ? value : p[l];
+}
+
+static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct machine *m = w->block->worker->machine;
+    const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
+    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
+    (void)m;
+    if (i->flags & F_DST64) {
+        uint64_t *p = (uint64_t *)slot(w, i->dst);
+        for (int l = 0; l < WARP_LANES; l++)
+            p[l] = active >> l & 1 ? value : p[l];
+    } else {
+        put_u32(w, i->dst, active, (uint32_t)(i->op == SR_CLOCK_HI || i->op == SR_GLOBALTIMER_HI ? value >> 32 : value));
+    }
+}
+
+static void is_space(struct warp *w, const struct insn *i, uint32_t active)
+{
+    const uint64_t *a = (const uint64_t *)slot(w, i->a);
+    uint32_t *p = (uint32_t *)slot(w, i->dst);
+    for (int l = 0; l < WARP_LANES; l++) {
+        const uint64_t window = a[l] & ~(WINDOW_SIZE - 1);
+        const bool shared = window == SHARED_WINDOW, local = window == LOCAL_WINDOW, param = window == PARAM_WINDOW;
+        const bool yes = i->space == SPACE_SHARED ? shared : i->space == SPACE_LOCAL ? local : i->space == SPACE_PARAM ? param
+                         : i->space == SPACE_CONST ? window == MODULE_WINDOW : !shared && !local && !param;
+        if (active >> l & 1)
+            p[l] = yes ? ~0u : 0;
+    }
+}
+
+/* Something takes what a load brought: later loads wait for that one. */
+static void note_use(struct warp *w, const struct insn *i)
+{
+    const uint32_t sources[] = {i->a, i->b, i->c, i->d};
+    for (int n = 0; n < 4; n++) {
+        const uint32_t depth = w->depths[sources[n] / 128];
+        w->used = depth > w->used ? depth : w->used;
+    }
+    if (i->kind == K_ST) {
+        const uint32_t *list = w->block->worker->machine->module->lists + i->aux;
+        for (unsigned v = 1; v < i->vec; v++)
+            w->used = w->depths[list[v] / 128] > w->used ? w->depths[list[v] / 128] : w->used;
+    }
+}
+
+/* ---- instructions that lanes do together ---- */
+/* 1: done by `active`; 0: wait for the other lanes named; -1: fault. Lanes that wait at the same instruction join in. */
+static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
+{
+    const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
+    if (active & ~named) {
+        fault(w, i, first_lane(active & ~named), PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+              ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+        return -1;
+    }
+    uint32_t here = active;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
+            here |= active_of(w, i, w->splits[n].mask);
+    if ((here & need) != need) {
+        w->splits[current].state = SPLIT_SYNC;
+        w->splits[current].pc = pc;
+        return 0;
+    }
+    if (!sync_execute(w, i, here))
+        return -1;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc) {
+            w->splits[n].state = SPLIT_RUN;
+            w->splits[n].pc = pc + 1;
+        }
+    return 1;
+}
+
+/* Nothing runs: all at one barrier, done, or stuck. */
+static enum stop settle(struct warp *w)
+{
+    const struct insn *code = w->block->worker->machine->module->code;
+    uint32_t at_barrier = 0;
+    int first = -1, stuck = -1;
+    bool together = true;
+    for (int n = 0; n < w->split_count; n++) {
+        const struct split *s = &w->splits[n];
+        if (s->state == SPLIT_BARRIER) {
+            at_barrier |= s->mask;
+            if (first >= 0 && s->pc != w->splits[first].pc)
+                together &= code[s->pc].type && code[w->splits[first].pc].type;
+            first = first < 0 ? n : first;
+        }
+        if (s->state == SPLIT_SYNC)
+            stuck = n;
+    }
+    if (!w->alive) {
+        w->state = WARP_DONE;
+        return STOP_DONE;
+    }
+    if (first >= 0 && at_barrier == w->alive && together)
+        return barrier_arrive(w) ? STOP_WAIT : STOP_FAULT;
+    if (stuck >= 0) { /* lanes it waited for may have exited meanwhile */
+        const struct insn *i = &code[w->splits[stuck].pc];
+        const uint32_t active = active_of(w, i, w->splits[stuck].mask);
+        const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)];
+        w->splits[stuck].state = SPLIT_RUN;
+        const int r = sync_try(w, stuck, i, active);
+        if (r > 0) {
+            w->splits[stuck].pc++;
+            return STOP_SLICE;
+        }
+        if (!r)
+            fault(w, i, first_lane(active), PTX_BARRIER, "waits for lanes (mask %08x) that never get to the same instruction",
+                  named & w->alive & ~active);
+        return STOP_FAULT;
+    }
+    BUG_ON(first < 0);
+    const struct insn *i = &code[w->splits[first].pc];
+    fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
+          w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
+    return STOP_FAULT;
+}
+
+/* ---- one split ---- */
+enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
+
+static enum next split_run(struct warp *w, int current, int64_t *budget)
+{
+    struct worker *k = w->block->worker;
+    const struct machine *m = k->machine;
+    const struct insn *code = m->module->code, *i = code + w->splits[current].pc;
+    struct split *s = &w->splits[current];
+    char *file = w->file;
+    uint32_t mask = s->mask, lanes = (uint32_t)__builtin_popcount(mask);
+    bool whole = mask == w->alive;
+#define FAIL_UNLESS(x)         \
+    do {                       \
+        if (!(x))              \
+            return NEXT_FAULT; \
+    } while (0)
+    for (;;) {
+        if (i->kind == K_LANE && whole) {
+            do {
+                if (i->flags & F_USES_LOADED)
+                    note_use(w, i);
+                i->fn(file, i);
+                i++;
+            } while (i->kind == K_LANE);
+            continue;
+        }
+        const uint32_t active = active_of(w, i, mask);
+        if (i->flags & F_USES_LOADED)
+            note_use(w, i);
+        switch ((enum insn_kind)i->kind) {
+        case K_LANE:
+        case K_LANE_PREDICATED:
+            if (active == mask && whole)
+                i->fn(file, i);
+            else if (active)
+                lane_masked(w, i, active);
+            i++;
+            continue;
+        case K_ENTER: {
+            const uint32_t pc = (uint32_t)(i - code);
+            if (s->parent >= 0 && w->splits[s->parent].pc == pc && w->splits[s->parent].depth == s->depth) {
+                w->splits[s->parent].mask |= mask;
+                s->state = SPLIT_FREE;
+                child_gone(w, s->parent);
+                return NEXT_SPLIT;
+            }
+            const uint32_t total = m->module->blocks[i->aux].total;
+            k->block_threads[i->aux] += lanes;
+            k->block_warps[i->aux]++;
+            w->instructions += total;
+            w->waited = w->used;
+            k->unreported += (uint64_t)total * lanes;
+            *budget -= total + 1;
+            i++;
+            if (*budget < 0) {
+                s->pc = pc + 1;
+                return NEXT_SLICE;
+            }
+            continue;
+        }
+        case K_BRA:
+            if (active == mask) {
+                i = code + i->aux;
+            } else if (!active) {
+                i++;
+            } else {
+                FAIL_UNLESS(diverge(w, current, i, active, i->aux, i->aux2));
+                mask = s->mask;
+                lanes = (uint32_t)__builtin_popcount(mask);
+                whole = false;
+                i++;
+            }
+            continue;
+        case K_BRX: {
+            uint32_t rest = active;
+            const uint32_t *index = (const uint32_t *)(file + i->a), *targets = m->module->lists + i->aux;
+            while (rest) {
+                const uint32_t n = index[first_lane(rest)];
+                uint32_t same = 0;
+                for (uint32_t more = rest; more; more &= more - 1)
+                    same |= index[first_lane(more)] == n ? 1u << first_lane(more) : 0;
+                if (n >= i->imm)
+                    return fault(w, i, first_lane(rest), PTX_TRAP, "branches to entry %u of a table of %lld", n, (long long)i->imm), NEXT_FAULT;
+                if (same == s->mask) {
+                    s->pc = targets[n];
+                    break;
+                }
+                FAIL_UNLESS(diverge(w, current, i, same, targets[n], i->aux2));
+                rest &= ~same;
+            }
+            if (!rest)
+                s->pc = (uint32_t)(i - code) + 1;
+            i = code + s->pc;
+            mask = s->mask;
+            lanes = (uint32_t)__builtin_popcount(mask);
+            whole = mask == w->alive;
+            continue;
+        }
+        case K_CALL:
+            if (active != mask) { /* who does not call goes on, and waits behind the call */
+                if (active) {
+                    FAIL_UNLESS(diverge(w, current, i, mask & ~active, (uint32_t)(i - code) + 1, (uint32_t)(i - code) + 1));
+                    mask = s->mask;
+                    lanes = (uint32_t)__builtin_popcount(mask);
+                    whole = false;
+                } else {
+                    i++;
+                }
+                continue;
+            }
+            if (s->depth == MAX_CALLS)
+                return fault(w, i, first_lane(mask), PTX_UNSUPPORTED, "calls functions more than %d deep", MAX_CALLS), NEXT_FAULT;
+            copy_params(w, m->module->lists + i->aux2, i->vec, mask);
+            s->calls[s->depth++] = (uint32_t)(i - code) + 1;
+            i = code + i->aux;
+            continue;
+        case K_RET: {
+            BUG_ON(!s->depth);
+            const uint32_t back = s->calls[--s->depth];
+            const struct insn *call = code + back - 1;
+            copy_params(w, m->module->lists + call->aux2 + 3u * call->vec, call->size, mask);
+            i = code + back;
+            continue;
+        }
+        case K_EXIT:
+            w->alive &= ~active;
+            s->mask = mask &= ~active;
+            if (!mask) {
+                s->state = SPLIT_FREE;
+                child_gone(w, s->parent);
+                return NEXT_SPLIT;
+            }
+            lanes = (uint32_t)__builtin_popcount(mask);
+            whole = mask == w->alive;
+            i++;
+            continue;
+        case K_TRAP:
+            if (active)
+                return fault(w, i, first_lane(active), PTX_TRAP, "executes %s", ptx_name(m->module, m->module->stmts[i->stmt].opcode)), NEXT_FAULT;
+            i++;
+            continue;
+        case K_LD:
+            FAIL_UNLESS(!active || memory_load(w, i, active));
+            i++;
+            continue;
+        case K_ST:
+            FAIL_UNLESS(!active || memory_store(w, i, active));
+            i++;
+            continue;
+        case K_ATOM:
+            FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            i++;
+            continue;
+        case K_CP_ASYNC:
+            FAIL_UNLESS(!active || copy_issue(w, i, active));
+            i++;
+            continue;
+        case K_CP_COMMIT:
+            copy_commit(w, active);
+            i++;
+            continue;
+        case K_CP_WAIT:
+            FAIL_UNLESS(!active || copy_wait(w, i, active, i->imm));
+            i++;
+            continue;
+        case K_BAR:
+            if (!active) {
+                i++;
+                continue;
+            }
+            if (active != mask)
+                return fault(w, i, first_lane(active), PTX_BARRIER, "is at a barrier that other threads of its warp skip"), NEXT_FAULT;
+            s->state = SPLIT_BARRIER;
+            s->pc = (uint32_t)(i - code);
+            return NEXT_SPLIT;
+        case K_SHFL:
+        case K_VOTE:
+        case K_MATCH:
+        case K_REDUX:
+        case K_WARP_BAR:
+            if (active) {
+                const int r = sync_try(w, current, i, active);
+                if (r <= 0)
+                    return r ? NEXT_FAULT : NEXT_SPLIT;
+            }
+            i++;
+            continue;
+        case K_ACTIVEMASK:
+            put_u32(w, i->dst, active, active);
+            i++;
+            continue;
+        case K_FENCE:
+            if (active && i->op)
+                race_fence(w);
+            i++;
+            continue;
+        case K_CLOCK:
+            read_clock(w, i, active);
+            i++;
+            continue;
+        case K_ISSPACE:
+            is_space(w, i, active);
+            i++;
+            continue;
+        case K_MODE:
+            set_csr((unsigned)i->imm);
+            i++;
+            continue;
+        case K_NOP:
+            i++;
+            continue;
+        case K_UNSUPPORTED:
+            if (active)
+                return fault(w, i, first_lane(active), PTX_UNSUPPORTED, "executes %s, which the emulator does not know",
+                             ptx_name(m->module, m->module->stmts[i->stmt].opcode)), NEXT_FAULT;
+            i++;
+            continue;
+        case K_MARK:
+            w->written[i->aux] |= active;
+            i++;
+            continue;
+        case K_CHECK:
+            if (active & ~w->written[i->aux])
+                return fault(w, i, first_lane(active & ~w->written[i->aux]), PTX_UNINITIALISED,
+                             "uses a register that it never wrote, in %s", ptx_name(m->module, m->module->stmts[i->stmt].opcode)), NEXT_FAULT;
+            i++;
+            continue;
+        case K_END:
+            break;
+        }
+        BUG_ON(true);
+    }
+}
+
+enum stop warp_run(struct warp *w, int64_t budget)
+{
+    const struct ptx_module *m = w->block->worker->machine->module;
+    set_csr(m->home_ftz ? 0x1f80 | 0x8040 : 0x1f80);
+    enum stop stop = STOP_SLICE;
+    while (budget >= 0) {
+        /* the newest runnable split first; after a slice another one, for lanes that spin */
+        int n = w->current;
+        if (n < 0 || w->splits[n].state != SPLIT_RUN)
+            for (n = w->split_count - 1; n >= 0 && w->splits[n].state != SPLIT_RUN; n--)
+                ;
+        if (n < 0) {
+            while (w->split_count && w->splits[w->split_count - 1].state == SPLIT_FREE)
+                w->split_count--;
+            stop = settle(w);
+            if (stop != STOP_SLICE)
+                break;
+            continue;
+        }
+        w->current = n;
+        const enum next next = split_run(w, n, &budget);
+        if (next == NEXT_FAULT) {
+            stop = STOP_FAULT;
+            break;
+        }
+        if (next == NEXT_SLICE) {
+            for (int turn = 1; turn < w->split_count; turn++) {
+                const int other = (n + turn) % w->split_count;
+                if (w->splits[other].state == SPLIT_RUN) {
+                    w->current = other;
+                    break;
+                }
+            }
+            break;
+        }
+        w->current = -1;
+    }
+    set_csr(0x1f80);
+    return stop;
+}

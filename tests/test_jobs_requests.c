@@ -1,0 +1,234 @@
+/* Requests that are refused, each with the pointer to what is wrong; idempotency; external candidates. */
+#include "tests/test_jobs.h"
+
+struct bad { const char *request, *pointer, *says; enum err_code code; };
+
+static void refused(struct world *w, const struct bad *bad)
+{
+    cleanup(json) json_t *request = json_of(bad->request), *job = NULL;
+    struct faults f = {0};
+    struct err err = {0};
+    int64_t as_of = 0;
+    bool found = false;
+    check(!jobs_submit(w->jobs, request, NULL, &job, &as_of, &f, &err));
+    check_int(err.code, bad->code);
+    for (int i = 0; i < f.count && i < FAULTS_MAX; i++)
+        found = found || (strcmp(f.list[i].pointer, bad->pointer) == 0 && (strstr(f.list[i].detail, bad->says) || strstr(err.text, bad->says)));
+    if (!found) {
+        fprintf(stderr, "%s: wanted \"%s\" at %s, got %s\n", bad->request, bad->says, bad->pointer, err.text);
+        for (int i = 0; i < f.count && i < FAULTS_MAX; i++)
+            fprintf(stderr, "   %s: %s\n", f.list[i].pointer, f.list[i].detail);
+    }
+    check(found);
+}
+
+static bool no_job(void *ctx, const char *id, const json_t *doc)
+{
+    (void)ctx, (void)id, (void)doc;
+    check(!"a refused job was stored");
+    return false;
+}
+
+static void bad_requests(void)
+{
+    static const struct bad table[] = {
+        {"[]", "", "an object", ERR_INVALID},
+        {"{}", "/op", "name of an operator", ERR_INVALID},
+        {"{'op':7,'shapes':[{}]}", "/op", "there are scale", ERR_INVALID},
+        {"{'op':'nope','shapes':[{'R':1}]}", "/op", "unknown operator", ERR_INVALID},
+        {"{'op':'scale'}", "/shapes", "list of 1 to 4", ERR_INVALID},
+        {"{'op':'scale','shapes':{}}", "/shapes", "list of 1 to 4", ERR_INVALID},
+        {"{'op':'scale','shapes':[]}", "/shapes", "list of 1 to 4", ERR_INVALID},
+        {"{'op':'scale','shapes':[{},{},{},{},{}]}", "/shapes", "list of 1 to 4", ERR_INVALID},
+        {"{'op':'scale','shapes':[3]}", "/shapes/0", "object of axes", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8},{'R':4}]}", "/shapes/1/N", "missing", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8,'Q':1}]}", "/shapes/0/Q", "no axis Q", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':-1,'N':8}]}", "/shapes/0/R", "at least 1", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':0,'N':8}]}", "/shapes/0/R", "at least 1", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':5000,'N':8}]}", "/shapes/0/R", "at most 4096", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4.0,'N':8}]}", "/shapes/0/R", "integer", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':'4','N':8}]}", "/shapes/0/R", "integer", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':6}]}", "/shapes/0/N", "N % 4 == 0", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'axes':{'R':4,'N':6}}]}", "/shapes/0/axes/N", "N % 4 == 0", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'axes':{'R':4,'N':8},'more':1}]}", "/shapes/0/more", "", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8},{'N':8,'R':4}]}", "/shapes/1", "same shape", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':{'io':'f64'}}", "/dtypes/io", "bf16, f32", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':{'xx':'f32'}}", "/dtypes/xx", "no dtype letter", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':[]}", "/dtypes", "object", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'target':'sm_x'}", "/target", "sm_90a", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'target':90}", "/target", "sm_90a", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'color':'red'}", "/color", "", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'reuse':'always'}", "/reuse", "verified, never", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'reuse':true}", "/reuse", "verified, never", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'magic'}", "/generator", "template, llm, external", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'generator':null}", "/generator", "template, llm, external", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':5}", "/budget", "object", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'candidates':0}}", "/budget/candidates", "1 to 50", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'candidates':51}}", "/budget/candidates", "1 to 50", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'candidates':1.5}}", "/budget/candidates", "integer", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'wall_seconds':1001}}", "/budget/wall_seconds", "1 to 1000", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'gpu_seconds':-1}}", "/budget/gpu_seconds", "above 0", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'tokens':'many'}}", "/budget/tokens", "integer", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'money':1}}", "/budget/money", "", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'llm'}", "/generator", "lacks the client for a model", ERR_UNPROCESSABLE},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'baseline':{'language':'cuda'}}", "/baseline", "baseline.cu", ERR_UNPROCESSABLE},
+    };
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        refused(&w, &table[i]);
+    struct store_page page = {STORE_JOB, NULL, NULL, 10, false};
+    struct err err = {0};
+    check(store_list(w.store, &page, no_job, NULL, NULL, NULL, &err));
+    check_int(store_last_event(w.store), 0);
+    cleanup(json) json_t *stats = jobs_stats(w.jobs);
+    check_int(json_int(stats, "queued", -1), 0);
+    /* All faults at once. */
+    cleanup(json) json_t *request = json_of("{'op':'scale','shapes':[{'R':0,'N':8,'Q':1},{'R':1}],'budget':{'candidates':0},'x':1}"), *job = NULL;
+    struct faults f = {0};
+    int64_t as_of;
+    check(!jobs_submit(w.jobs, request, NULL, &job, &as_of, &f, &err));
+    check_int(f.count, 5);
+}
+
+static void idempotency(void)
+{
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    script_count = 0;
+    cleanup(json) json_t *request = json_of("{'op':'scale','shapes':[{'R':4,'N':8}]}"), *answer = json_of("{'digest':'abc'}");
+    cleanup(json) json_t *job = NULL, *second = NULL, *record = NULL;
+    struct faults f = {0};
+    struct err err = {0};
+    int64_t as_of;
+    check(jobs_submit_once(w.jobs, request, NULL, "caller/key", answer, &job, &as_of, &f, &err));
+    record = get(&w, STORE_IDEMPOTENCY, "caller/key");
+    check_str(json_str(record, "job", ""), json_str(job, "id", "?"));
+    check_str(json_str(record, "digest", ""), "abc");
+    check(!json_object_get(answer, "job"));
+    check(!jobs_submit_once(w.jobs, request, NULL, "caller/key", answer, &second, &as_of, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    check(!second && f.count == 0);
+}
+
+static bool add(struct world *w, const char *job, const char *source, const char *hash, json_t **ret, struct faults *f, struct err *err)
+{
+    cleanup(json) json_t *doc = candidate_doc(source), *request = json_object();
+    json_put(request, "candidate", json_incref(doc));
+    if (hash)
+        json_put_str(request, "shape_hash", hash);
+    *f = (struct faults){0};
+    *err = (struct err){0};
+    return jobs_add_candidate(w->jobs, job, hash ? request : doc, ret, f, err);
+}
+
+static void external(void)
+{
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    char id[40];
+    struct faults f;
+    struct err err;
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':4,'N':8},{'R':8,'N':8}],'generator':'external','budget':{'candidates':3}}"));
+    cleanup(json) json_t *queued = get(&w, STORE_JOB, id), *first = NULL, *second = NULL, *none = NULL;
+    const char *hash = json_str(json_array_get(json_object_get(queued, "shapes"), 1), "shape_hash", "");
+    /* Two shapes: which one must be said. Faults point into the request as it was written. */
+    check(!add(&w, id, "time=900 ", NULL, &none, &f, &err));
+    check_int(err.code, ERR_INVALID);
+    check_str(f.list[0].pointer, "/shape_hash");
+    check(!add(&w, id, "time=900 ", "0123", &none, &f, &err));
+    check_str(f.list[0].pointer, "/shape_hash");
+    cleanup(json) json_t *bad = json_of("{'candidate':{'language':'fortran','plan':{'steps':[]},'extra':1},'shape_hash':''}");
+    json_put_str(bad, "shape_hash", hash);
+    f = (struct faults){0};
+    check(!jobs_add_candidate(w.jobs, id, bad, &none, &f, &err));
+    check_int(err.code, ERR_INVALID);
+    check(f.count >= 3 && strncmp(f.list[0].pointer, "/candidate/", 11) == 0);
+    cleanup(json) json_t *triton = json_of("{'candidate':{'language':'triton','source':'x','plan':{'steps':[{'kernel':'k','grid':[1],'block':[32],'args':[]}]}}}");
+    json_put_str(triton, "shape_hash", hash);
+    f = (struct faults){0};
+    check(!jobs_add_candidate(w.jobs, id, triton, &none, &f, &err));
+    check_int(err.code, ERR_UNPROCESSABLE);
+    check(strstr(err.text, "lacks Triton's compiler") && strcmp(f.list[0].pointer, "/candidate/language") == 0);
+    check(!add(&w, "job_nobody", "time=900 ", hash, &none, &f, &err));
+    check_int(err.code, ERR_NOT_FOUND);
+    /* In order of arrival, after the baselines; the job waits for more. */
+    check(add(&w, id, "time=900 ", hash, &first, &f, &err));
+    check(add(&w, id, "time=800 ", hash, &second, &f, &err));
+    check_str(json_str(first, "state", ""), "proposed");
+    for (int i = 0; i < 2000; i++) {
+        cleanup(json) json_t *record = get(&w, STORE_CANDIDATE, json_str(second, "id", ""));
+        if (json_object_get(record, "verdict") && !json_is_null(json_object_get(record, "verdict")))
+            break;
+        clock_sleep_ns(2000000);
+    }
+    clock_sleep_ns(50000000);
+    cleanup(json) json_t *waiting = get(&w, STORE_JOB, id), *stats = jobs_stats(w.jobs), *third = NULL;
+    check_str(json_str(waiting, "state", ""), "running");
+    check_int(json_int(stats, "waiting", -1), 1);
+    /* The last one of the budget ends the job; then no more is taken. */
+    check(add(&w, id, "time=950 ", first_hash(queued), &third, &f, &err));
+    check(!add(&w, id, "time=950 ", first_hash(queued), &none, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    cleanup(json) json_t *job = wait_job(&w, id), *all = candidates_of(&w, id), *kernel = get(&w, STORE_KERNEL, hash);
+    check_str(json_str(job, "state", ""), "done");
+    check_int(json_int(json_object_get(job, "spent"), "candidates", 0), 3);
+    check_int(json_array_size(all), 5);
+    check_str(json_str(kernel, "candidate", ""), json_str(second, "id", "?"));
+    check(!add(&w, id, "time=950 ", hash, &none, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    check(strstr(err.text, "has ended (done)"));
+    /* A job that makes its own candidates takes none. */
+    SET_SCRIPT("time=900 slow=300 ");
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':9,'N':8}]}"));
+    check(!add(&w, id, "time=950 ", NULL, &none, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    check(strstr(err.text, "generator template"));
+}
+
+/* Nobody sends anything: the wall limit ends it, also where it was restarted meanwhile; what waits is dropped. */
+static void external_that_waits(void)
+{
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    char id[40];
+    struct faults f;
+    struct err err;
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'wall_seconds':1}}"));
+    int64_t from = clock_mono_ns();
+    cleanup(json) json_t *job = wait_job(&w, id), *kernel = get(&w, STORE_KERNEL, first_hash(job));
+    check(clock_mono_ns() - from < 3000000000);
+    check_str(json_str(job, "state", ""), "done");
+    check(json_bool(kernel, "is_baseline", false));
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':5,'N':8}],'generator':'external','budget':{'wall_seconds':30}}"));
+    cleanup(json) json_t *first = NULL, *second = NULL, *cancelled = NULL;
+    check(add(&w, id, "time=900 hang=99 ", NULL, &first, &f, &err));
+    check(add(&w, id, "time=900 ", NULL, &second, &f, &err));
+    clock_sleep_ns(200000000);
+    world_stop(&w);
+    world_open(&w);
+    world_start(&w);
+    check(jobs_cancel(w.jobs, id, &cancelled, &err));
+    cleanup(json) json_t *all = candidates_of(&w, id), *events = events_of(&w, id);
+    check_int(json_array_size(all), 3);
+    for (size_t i = 0; i < 3; i++)
+        check_str(json_str(json_array_get(all, i), "state", ""), json_bool(json_array_get(all, i), "is_baseline", false) ? "judged" : "dropped");
+    check_int(count_events(events, "candidate.proposed", NULL), 3);
+    cleanup(json) json_t *list = NULL;
+    cleanup(str) char *key = xfmt("external/%s", id);
+    check(!store_get(w.store, STORE_META, key, &list, &err));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 2;
+    judge_program = argv[1];
+    log_threshold(LOG_ERROR);
+    hash_init();
+    bad_requests();
+    idempotency();
+    external();
+    external_that_waits();
+    return test_done();
+}

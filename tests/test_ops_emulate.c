@@ -1,0 +1,254 @@
+/*
+ * Every operator's baseline, over odd shapes too, and its templates, each value of each parameter, compiled by NVRTC and emulated
+ * with all checks (bounds, initialised bytes, alignment, races) against the reference.
+ */
+#include "gpu/device/device.h"
+#include "gpu/judge/compare.h"
+#include "gpu/judge/inputs.h"
+#include "gpu/judge/reference.h"
+#include "server/generate/template_file.h"
+
+#include "core/rng.h"
+#include "tests/test.h"
+
+static struct op_set ops;
+static struct toolkit_paths toolkit;
+static int compiled, launched;
+
+struct memory { struct ptx_buffer buffers[OP_MAX_TENSORS + PLAN_MAX_WORKSPACES]; int count; };
+
+static void memory_done(struct memory *m)
+{
+    for (int i = 0; i < m->count; i++) {
+        free(m->buffers[i].data);
+        free(m->buffers[i].initialised);
+    }
+}
+DEFINE_CLEANUP(memory, struct memory, memory_done(it))
+
+static void memory_add(struct memory *m, const char *name, int64_t bytes, const void *content, bool writable, uint64_t *address)
+{
+    struct ptx_buffer *b = &m->buffers[m->count++];
+    snprintf(b->name, sizeof b->name, "%s", name);
+    b->bytes = (size_t)bytes;
+    b->address = *address + 16;                   /* 16 and no more: what the contract promises */
+    *address += ((uint64_t)bytes + 0x4000) & ~(uint64_t)0xfff;
+    b->data = xalloc((size_t)bytes + 1);
+    b->writable = writable;
+    if (content)
+        memcpy(b->data, content, (size_t)bytes);
+    else {
+        memset(b->data, 0xff, (size_t)bytes);
+        b->initialised = xalloc((size_t)bytes / 8 + 1);
+    }
+}
+
+static bool fill_launch(const struct plan *p, const struct plan_step *step, const struct memory *m, int tensor_count, struct ptx_launch *l)
+{
+    l->kernel = step->kernel;
+    memcpy(l->grid, step->grid, sizeof l->grid);
+    memcpy(l->block, step->block, sizeof l->block);
+    memcpy(l->cluster, step->cluster, sizeof l->cluster);
+    l->dynamic_shared_bytes = step->shared_bytes;
+    l->cooperative = p->cooperative;
+    l->arg_count = step->arg_count;
+    for (int i = 0; i < step->arg_count; i++) {
+        const struct plan_arg *a = &step->args[i];
+        l->args[i].bytes = (uint8_t)a->bytes;
+        l->args[i].value = a->kind == PLAN_TENSOR ? m->buffers[a->index].address : a->kind == PLAN_WORKSPACE ? m->buffers[tensor_count + a->index].address : a->value;
+    }
+    return true;
+}
+
+/* One run of a compiled candidate on a regime's inputs; says what is wrong, "" if nothing. */
+static void run_one(const struct shape *s, const struct tensor *tensors, const struct plan *plan, const struct ptx_module *module, int regime,
+                    char *why, size_t size)
+{
+    cleanup(memory) struct memory m = {0};
+    void *inputs[OP_MAX_TENSORS] = {0};
+    double *right[OP_MAX_TENSORS] = {0};
+    struct err err = {0};
+    uint64_t address = 0x7f0000000000;
+    *why = 0;
+    if (!inputs_make(s, tensors, regime, 77, inputs, &err) || !reference_run(s, tensors, (const void *const *)inputs, right, &err)) {
+        snprintf(why, size, "%s", err.text);
+        return;
+    }
+    for (int t = 0; t < s->op->tensor_count; t++)
+        memory_add(&m, tensors[t].spec->name, tensors[t].bytes, inputs[t], tensors[t].spec->role != OP_INPUT, &address);
+    for (int w = 0; w < plan->workspace_count; w++)
+        memory_add(&m, plan->workspaces[w].name, plan->workspaces[w].bytes, NULL, true, &address);
+    for (int i = 0; i < plan->step_count && !*why; i++) {
+        struct ptx_launch launch = {0};
+        struct ptx_finding found = {0};
+        struct ptx_counts counts;
+        struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = 5, .check_races = true};
+        fill_launch(plan, &plan->steps[i], &m, s->op->tensor_count, &launch);
+        launched++;
+        if (!ptx_run(module, &launch, m.buffers, m.count, &options, &found, &counts, &err))
+            snprintf(why, size, "%s", err.text);
+        else if (found.kind != PTX_CLEAN)
+            snprintf(why, size, "%s: %s (%s line %d)", ptx_finding_name(found.kind), found.text, found.opcode, found.source_line);
+    }
+    for (int t = 0; t < s->op->tensor_count && !*why; t++) {
+        struct compare_result r;
+        const struct compare_case c = {s->op, &tensors[t], right[t], m.buffers[t].data, NULL, inputs[t]};
+        if (!right[t])
+            continue;
+        compare_tensor(&c, &r);
+        if (r.code != VERDICT_OK)
+            snprintf(why, size, "%s: %s; got %g, wanted %g at %lld %lld %lld %lld", verdict_name(r.code), r.text, r.got, r.wanted, (long long)r.index[0],
+                     (long long)r.index[1], (long long)r.index[2], (long long)r.index[3]);
+    }
+    inputs_free(s->op, inputs);
+    inputs_free(s->op, (void **)right);
+}
+
+static bool test_candidate(const char *what, const struct shape *s, const json_t *doc, const int *regimes, int regime_count)
+{
+    cleanup(candidate) struct candidate c = {0};
+    cleanup(buf) struct buf options = {0};
+    cleanup(ptx) struct ptx_module *module = NULL;
+    struct faults f = {0};
+    struct err err = {0};
+    struct plan plan;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct ptx_finding found = {0};
+    struct toolkit_compiled out = {0};
+    char why[1024] = "";
+    bool ok = candidate_parse(doc, "", &c, &f) && plan_resolve(&c, s, &plan, why, sizeof why) && candidate_options(&c, s, &options, why, sizeof why) &&
+              shape_tensors(s, tensors, &err);
+    if (ok && !toolkit_compile(&toolkit, c.source, s->target, buf_cstr(&options), &out, &err))
+        ok = false;
+    if (ok && !out.ok) {
+        snprintf(why, sizeof why, "%s", out.log);
+        ok = false;
+    }
+    compiled += ok;
+    ok = ok && ptx_parse(out.ptx, out.ptx_bytes, &ptx_default_limits, &module, &found, &err) && module;
+    for (int i = 0; ok && i < regime_count; i++) {
+        run_one(s, tensors, &plan, module, regimes[i], why, sizeof why);
+        ok = !*why;
+    }
+    check(ok);
+    if (!ok)
+        fprintf(stderr, "  %s: %s%s%s%s\n", what, f.count ? f.list[0].detail : "", err.text, found.text, why);
+    free(out.ptx);
+    free(out.log);
+    return ok;
+}
+
+static void shape_of(const char *text, struct shape *s)
+{
+    cleanup(json) json_t *doc = NULL;
+    struct err err = {0};
+    struct faults f = {0};
+    check(json_parse(text, strlen(text), &doc, &err));
+    check(shape_parse(&ops, doc, "sm_90a", "", s, &f));
+    if (f.count)
+        fprintf(stderr, "  %s: %s\n", text, f.list[0].detail);
+}
+
+static void test_baselines(void)
+{
+    static const char *const shapes[] = {
+        "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":2,\"H\":1,\"HV\":2,\"K\":128,\"V\":128}}",
+        "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":3,\"H\":1,\"HV\":3,\"K\":7,\"V\":5,\"qkv_stride\":41,\"slots\":9},\"dtypes\":{\"io\":\"f32\",\"state\":\"bf16\"}}",
+        "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":2,\"HV\":2,\"K\":33,\"V\":17},\"dtypes\":{\"io\":\"f16\",\"state\":\"f16\"}}",
+        "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":1,\"HV\":1,\"K\":1,\"V\":1}}",
+        "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":1,\"HV\":1,\"K\":512,\"V\":19}}",
+        "{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"rmsnorm\",\"axes\":{\"R\":5,\"N\":1,\"weight_offset\":1}}",
+        "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":65536}}",
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct shape s;
+        struct err err = {0};
+        cleanup(json) json_t *doc = NULL;
+        int regimes[INPUTS_MAX_REGIMES], count = 0;
+        shape_of(shapes[i], &s);
+        check(candidate_load(s.op->dir, "baseline", &doc, &err));
+        for (int r = 0; r < inputs_regime_count(s.op); r++)
+            regimes[count++] = r;
+        test_candidate(shapes[i], &s, doc, regimes, count);
+    }
+}
+
+/* The defaults, each parameter at each of its values with the others as near to the defaults as the constraints allow, and a few at random. */
+static void test_template(const struct template *t, const struct shape *s, const char *shape, int at_random)
+{
+    struct setting *list;
+    struct err err = {0};
+    int count, regimes[2] = {0, 1};
+    check(template_settings(t, s, &list, &count, &err) && count > 0);
+    cleanup(mem) void *memory = xalloc((size_t)count + 1);
+    uint8_t *chosen = memory;
+    int first = template_default(t, s, list, count);
+    for (int d = 0; d < t->param_count; d++)
+        for (int v = 0; v < t->params[d].count; v++) {
+            int best = -1, best_distance = 0;
+            for (int i = 0; i < count; i++) {
+                int distance = 0;
+                for (int k = 0; k < t->param_count; k++)
+                    distance += abs(list[i].at[k] - list[first].at[k]);
+                if (list[i].at[d] == v && (best < 0 || distance < best_distance)) {
+                    best = i;
+                    best_distance = distance;
+                }
+            }
+            if (best >= 0)
+                chosen[best] = 1;
+        }
+    for (int i = 0; i < at_random; i++)
+        chosen[rng_below(3, 1, (uint64_t)i, (uint64_t)count)] = 1;
+    for (int i = 0; i < count; i++) {
+        if (!chosen[i])
+            continue;
+        cleanup(json) json_t *doc = template_candidate(t, &list[i]), *params = template_params(t, &list[i]);
+        cleanup(str) char *text = json_text(params), *what = xfmt("%s %s %s", shape, t->name, text);
+        test_candidate(what, s, doc, regimes, 2);
+    }
+    free(list);
+}
+
+static void test_templates(void)
+{
+    static const struct { const char *shape; int at_random; } cases[] = {
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":2,\"H\":1,\"HV\":2,\"K\":128,\"V\":128}}", 4},
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":3,\"H\":1,\"HV\":1,\"K\":64,\"V\":32,\"qkv_stride\":168,\"slots\":3},\"dtypes\":{\"io\":\"f32\",\"state\":\"bf16\"}}", 4},
+        {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":1,\"HV\":1,\"K\":48,\"V\":48},\"dtypes\":{\"io\":\"f16\",\"state\":\"f16\"}}", 2},
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":5,\"N\":3072,\"weight_offset\":1}}", 4},
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":1000},\"dtypes\":{\"io\":\"f32\"}}", 3},
+        {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":9,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s;
+        struct err err = {0};
+        cleanup(template_set) struct template_set set = {0};
+        shape_of(cases[i].shape, &s);
+        check(template_set_load(s.op, &set, &err) && set.count > 0);
+        for (int t = 0; t < set.count; t++)
+            test_template(&set.list[t], &s, cases[i].shape, cases[i].at_random);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    hash_init();
+    if (!toolkit_find(NULL, &toolkit, &err))
+        test_skip(err.text);
+    if (!op_set_load(OPS_DIR, &ops, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    if (argc < 2 || !strcmp(argv[1], "baselines"))
+        test_baselines();
+    if (argc < 2 || !strcmp(argv[1], "templates"))
+        test_templates();
+    printf("%d candidates compiled, %d launches emulated\n", compiled, launched);
+    op_set_done(&ops);
+    return test_done();
+}
