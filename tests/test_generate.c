@@ -166,6 +166,44 @@ static void test_finds(void)
     }
 }
 
+/* What a card measured: every setting of a template, from tests/data. A setting that is not in the file fails. */
+static const json_t *measured;
+static double from_file(const json_t *params, enum verdict_code *ret_verdict)
+{
+    const json_t *names = json_object_get(measured, "params"), *row;
+    size_t i, k, n = json_array_size(names);
+    json_array_foreach(json_object_get(measured, "rows"), i, row) {
+        for (k = 0; k < n; k++)
+            if (json_integer_value(json_array_get(row, k)) != json_int(params, json_string_value(json_array_get(names, k)), -1))
+                break;
+        if (k == n)
+            return (double)json_integer_value(json_array_get(row, n));
+    }
+    *ret_verdict = VERDICT_RESOURCE_LIMIT;
+    return 0;
+}
+
+static void test_measured(void)
+{
+    static const char *const files[] = {"h200_gdn_tp8_b4", "h200_rmsnorm_r4", "h200_rmsnorm_r256"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct shape s;
+        struct err err = {0};
+        cleanup(json) json_t *doc = NULL;
+        cleanup(play) struct play p = {0};
+        cleanup(str) char *path = xfmt("%s/%s.json", DATA_DIR, files[i]);
+        check(json_parse_file(path, 1 << 20, &doc, &err));
+        measured = doc;
+        cleanup(str) char *shape = json_text(json_object_get(doc, "shape"));
+        shape_of(shape, &s);
+        play(&p, &s, from_file, 12);
+        double best = true_best(&s, from_file);
+        check(p.best <= 1.02 * best);
+        printf("%s: %.0f after %d tries, the best of %zu is %.0f, the baseline %lld\n", files[i], p.best, p.count, json_array_size(json_object_get(doc, "rows")), best,
+               (long long)json_int(doc, "baseline_ns", 0));
+    }
+}
+
 static void test_ends(void)
 {
     struct shape s;
@@ -345,6 +383,7 @@ int main(void)
     check(generator_find("template") && generator_find("template")->propose == template_propose);
     check(generator_find("external") && !generator_find("external")->propose && !generator_find("llm"));
     test_finds();
+    test_measured();
     test_ends();
     test_repeats();
     test_avoids();
