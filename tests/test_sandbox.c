@@ -488,6 +488,10 @@ static void test_ends(unsigned without)
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct talk t = {0};
+#ifdef __SANITIZE_ADDRESS__
+        if (table[i].code == SIGSEGV)      /* the sanitizer makes an exit of it */
+            continue;
+#endif
         if (!start(SANDBOX_RUN_SIM, &limits, NULL, &t))
             continue;
         pid_t pid = t.child.pid;
