@@ -9,6 +9,7 @@
 #include "gpu/judge/judge.h"
 #include "gpu/wire.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -301,6 +302,9 @@ static int run_command(size_t which, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* Tensors of megabytes come and go many times: keep their pages instead of asking the kernel for zeroed ones each time. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
     if (argc > 1 && strcmp(argv[1], "child") == 0)
         return child_main(argc, argv, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -6,7 +6,7 @@ set -eu
 packages_build="gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev liblmdb-dev
 libsodium-dev libseccomp-dev zlib1g-dev"
 packages_test="minisign nodejs curl"
-packages_bench="nginx-light wrk curl"
+packages_bench="nginx-light wrk curl nodejs"
 packages_browser="nodejs npm chromium"
 
 wanted=

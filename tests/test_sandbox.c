@@ -284,6 +284,32 @@ static int probe_library(void)
     return h && dlsym(h, "cos") ? 0 : ESCAPED("the C library's own files are gone: %s", dlerror());
 }
 
+/* What a driver needs and what it must not get, for the role with devices; /dev/full stands for a card. */
+static int probe_driver(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/comm", (int)gettid());
+    int comm = open(path, O_WRONLY);
+    if (comm < 0 || write(comm, "worker", 6) != 6)
+        return ESCAPED("threads cannot be named: %s", strerror(errno));
+    if (open("/dev/full", O_RDWR) < 0 || open("/sys/devices/system/cpu/online", O_RDONLY) < 0 || open("/proc/cpuinfo", O_RDONLY) < 0)
+        return ESCAPED("the card, /sys or /proc is not there: %s", strerror(errno));
+    if (memfd_create("x", 0) < 0 || socket(AF_UNIX, SOCK_STREAM, 0) < 0)
+        return ESCAPED("no memfd or no Unix socket: %s", strerror(errno));
+    void *far = mmap(NULL, (size_t)100 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (far == MAP_FAILED)
+        return ESCAPED("100 GiB of addresses cannot be reserved");
+    static const char *const forbidden[] = {"/dev/tty", "/dev/ptmx", "/dev/kmsg", "/dev/mem", "/dev/shm", "/proc/kcore", "/proc/kmsg"};
+    for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
+        if (open(forbidden[i], O_RDONLY) >= 0)
+            return ESCAPED("opened %s", forbidden[i]);
+    static const char *const read_only[] = {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/sys/kernel/mm/transparent_hugepage/enabled"};
+    for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++)
+        if (open(read_only[i], O_WRONLY) >= 0)
+            return ESCAPED("opened %s for writing", read_only[i]);
+    return socket(AF_INET, SOCK_STREAM, 0) >= 0 ? ESCAPED("made an Internet socket") : 0;
+}
+
 /* expected: 0 = it must answer "held"; a signal = that one must end it. least: layers without which it may escape. */
 static const struct probe {
     const char *name;
@@ -309,6 +335,7 @@ static const struct probe {
     {"memory", probe_memory, 0, 0},
     {"limits", probe_limits, 0, 0},
     {"library", probe_library, 0, 0},
+    {"driver", probe_driver, 0, 0},
     {"ptrace", probe_ptrace, SIGSYS, SANDBOX_SECCOMP},
     {"read_parent", probe_read_parent, SIGSYS, SANDBOX_SECCOMP},
 };
@@ -405,7 +432,9 @@ static void run_probe(const struct probe *p, enum sandbox_role role, unsigned wi
         l.file_bytes = 1 << 20;
     struct talk t = {0};
     sandbox_without(without);
-    if (!start(role, &l, &(struct sandbox_paths){read_only, NULL}, &t))
+    static const char *const devices[] = {"/dev/full", NULL};
+    bool card = role == SANDBOX_RUN_CUDA;
+    if (!start(role, &l, &(struct sandbox_paths){read_only, card ? devices : NULL}, &t))
         return;
     check_int(t.role, role);
     check_int(t.layers, have & ~without);
@@ -434,10 +463,14 @@ static void test_probes(unsigned have)
     static const unsigned levels[] = {0, SANDBOX_NAMESPACES, SANDBOX_LANDLOCK, SANDBOX_NAMESPACES | SANDBOX_LANDLOCK, SANDBOX_SECCOMP};
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++)
         for (size_t i = 0; i < PROBES; i++)
-            run_probe(&probes[i], SANDBOX_COMPILE, levels[l], have);
-    for (enum sandbox_role r = SANDBOX_REFERENCE; r <= SANDBOX_RUN_SIM; r++)
-        for (size_t i = 0; i < PROBES; i++)
-            run_probe(&probes[i], r, 0, have);
+            if (probes[i].run != probe_driver)
+                run_probe(&probes[i], SANDBOX_COMPILE, levels[l], have);
+    for (enum sandbox_role r = SANDBOX_REFERENCE; r <= SANDBOX_RUN_CUDA; r++)
+        for (size_t i = 0; i < PROBES; i++) {
+            bool card = r == SANDBOX_RUN_CUDA, for_card = probes[i].run == probe_driver, not_for_card = probes[i].run == probe_calls || probes[i].run == probe_unix;
+            if (card ? !not_for_card : !for_card)
+                run_probe(&probes[i], r, 0, have);
+        }
     sandbox_without(0);
 }
 

@@ -185,6 +185,41 @@ static void test_hostile_cubin(const struct toolkit_paths *t)
     free(c.ptx), free(c.log), free(a.cubin), free(a.log);
 }
 
+/* The lines of PTX that are code: without comments, line information and the header. */
+static void code_lines(struct buf *to, const char *ptx)
+{
+    static const char *const skipped[] = {"//", ".loc", ".file", ".version", ".target", ".globl"};
+    for (const char *line = ptx; *line;) {
+        const char *end = strchrnul(line, '\n'), *text = line;
+        while (text < end && (*text == ' ' || *text == '\t'))
+            text++;
+        if (strncmp(text, ".section", 8) == 0)      /* names for line information: the rest of the file */
+            break;
+        bool skip = text == end;
+        for (size_t i = 0; i < sizeof skipped / sizeof *skipped; i++)
+            skip = skip || strncmp(text, skipped[i], strlen(skipped[i])) == 0;
+        if (!skip)
+            buf_fmt(to, "%.*s\n", (int)(end - text), text);
+        line = *end ? end + 1 : end;
+    }
+}
+
+/* helpers.ptx, which the driver loads, is what the compiler makes of helpers.cu. */
+static void test_helpers(const struct toolkit_paths *t)
+{
+    cleanup(buf) struct buf source = {0}, kept = {0}, a = {0}, b = {0};
+    struct err err;
+    check(file_read(SOURCE_DIR "/gpu/device/helpers.cu", 1 << 20, &source, &err) && file_read(SOURCE_DIR "/gpu/device/helpers.ptx", 1 << 20, &kept, &err));
+    struct toolkit_compiled c = compile(t, buf_cstr(&source), "");
+    check(c.ok);
+    free(c.ptx), free(c.log);
+    check(toolkit_compile(t, buf_cstr(&source), "sm_80", "", &c, &err) && c.ok);
+    code_lines(&a, c.ptx);
+    code_lines(&b, buf_cstr(&kept));
+    check(a.size > 5000 && strcmp(buf_cstr(&a), buf_cstr(&b)) == 0);
+    free(c.ptx), free(c.log);
+}
+
 int main(void)
 {
     test_find();
@@ -197,5 +232,7 @@ int main(void)
     test_compile_and_assemble(&t);
     test_refusals(&t);
     test_hostile_cubin(&t);
+    if (strcmp(t.version, "13.0") == 0)      /* another compiler words it differently */
+        test_helpers(&t);
     return test_done();
 }

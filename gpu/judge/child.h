@@ -4,21 +4,22 @@
  *
  *   compile     {"do":"compile","source","target","options"} -> {"ok","log"} + "kernel.ptx" if ok
  *               {"do":"assemble","target","maxrregcount"} + "kernel.ptx" -> {"ok","log","kernels":[..]} + "kernel.cubin" if ok
- *   reference   {"do":"reference"} + inputs "tN" -> {} + "rN" (doubles) for each inout and output
+ *   reference   {"do":"inputs"} + memory, {"do":"reference"} -> {}; the results are in the outputs' memory, as doubles
  *   run_*       {"do":"open","device"} -> {"info"}
  *               {"do":"scan","declares"} + "kernel.ptx" -> {"refused":finding|null,"flags","uses","unsupported","kernels"}
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
- *               {"do":"inputs"} + "tN" -> {}
- *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","ns"} + "oN" unless fault
+ *               {"do":"inputs"} + memory -> {}
+ *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","ns"}; outputs in their memory
  *               {"do":"estimate"} -> {"ns","terms"}
  *               {"do":"calibrate"} -> {"calibration"}
  *               {"do":"time_setup",...} -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
- *               {"do":"time_output","set"} -> {"rotation":[..]} + "oN"
- * All but compile begin with {"do":"shape","op_dir","shape"} -> {}.
+ *               {"do":"time_output","set"} -> {"rotation":[..]}; outputs in their memory
+ * All but compile begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
  */
 #pragma once
 #include "core/shape.h"
 #include "gpu/device/device.h"
+#include "gpu/judge/shared.h"
 #include "gpu/wire.h"
 
 #define CHILD_FD 3
@@ -28,24 +29,24 @@ struct child_state {
     struct op *op;
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
-    void *inputs[OP_MAX_TENSORS];       /* as received; NULL for outputs */
+    struct shared in, out;              /* inputs to read, outputs to write: the supervisor's memory */
+    void *inputs[OP_MAX_TENSORS];       /* into `in`; NULL for outputs */
     struct device *device;
     struct device_program *program;
     struct buf ptx, cubin;
     struct plan plan;
     struct ptx_resources resources[PLAN_MAX_STEPS];
-    void *outputs[OP_MAX_TENSORS];      /* content after the last run; all tensors */
+    void *outputs[OP_MAX_TENSORS];      /* content after the last run: into `out`, but for inputs, which are ours to compare */
     struct device_run_result last;
     bool ran;
 };
 
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
-child_job child_do_compile, child_do_assemble, child_do_reference, child_do_open, child_do_scan, child_do_load, child_do_inputs, child_do_run,
+child_job child_do_compile, child_do_assemble, child_do_reference, child_do_open, child_do_scan, child_do_load, child_do_run,
     child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output;
 
 bool child_answer(json_t *doc, struct err *err) MUST_CHECK;          /* takes the reference */
-bool child_receive_inputs(struct child_state *s, struct err *err) MUST_CHECK;
 /* 64-bit numbers travel as "0x..." because JSON integers are signed. */
 uint64_t child_u64(const json_t *job, const char *key);
 json_t *child_u64_json(uint64_t value);

@@ -14,7 +14,23 @@ static bool do_shape(struct child_state *s, const json_t *job, struct err *err)
         return false;
     if (!shape_parse(&one, json_object_get(job, "shape"), "", "", &s->shape, &faults))
         return err_set(err, ERR_INTERNAL, "the child cannot read the shape: %s %s", faults.list[0].pointer, faults.list[0].detail);
-    return shape_tensors(&s->shape, s->tensors, err) && child_answer(json_object(), err);
+    enum shared_what what = json_bool(job, "doubles", false) ? SHARED_DOUBLES : SHARED_OUTPUTS;
+    s->in = s->out = (struct shared)SHARED_NONE;
+    if (!shape_tensors(&s->shape, s->tensors, err) || !shared_receive(CHILD_FD, what, s->op, s->tensors, &s->out, err))
+        return false;
+    for (int t = 0; t < s->op->tensor_count; t++)
+        s->outputs[t] = s->op->tensors[t].role == OP_INPUT ? xalloc((size_t)s->tensors[t].bytes) : s->out.base + s->out.offsets[t];
+    return child_answer(json_object(), err);
+}
+
+static bool do_inputs(struct child_state *s, const json_t *job, struct err *err)
+{
+    (void)job;
+    if (!shared_receive(CHILD_FD, SHARED_INPUTS, s->op, s->tensors, &s->in, err))
+        return false;
+    for (int t = 0; t < s->op->tensor_count; t++)
+        s->inputs[t] = s->op->tensors[t].role == OP_OUTPUT ? NULL : s->in.base + s->in.offsets[t];
+    return child_answer(json_object(), err);
 }
 
 #define R(role) (1u << SANDBOX_##role)
@@ -27,7 +43,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"open", RUNS, child_do_open},
     {"scan", RUNS, child_do_scan},
     {"load", RUNS, child_do_load},
-    {"inputs", RUNS, child_do_inputs},
+    {"inputs", R(REFERENCE) | RUNS, do_inputs},
     {"run", RUNS, child_do_run},
     {"estimate", RUNS, child_do_estimate},
     {"calibrate", RUNS, child_do_calibrate},
@@ -52,21 +68,6 @@ json_t *child_u64_json(uint64_t value)
     char text[24];
     snprintf(text, sizeof text, "0x%016llx", (unsigned long long)value);
     return json_string(text);
-}
-
-bool child_receive_inputs(struct child_state *s, struct err *err)
-{
-    for (int t = 0; t < s->op->tensor_count; t++) {
-        char name[16];
-        if (s->op->tensors[t].role == OP_OUTPUT)
-            continue;
-        if (!s->inputs[t])
-            s->inputs[t] = xalloc((size_t)s->tensors[t].bytes);
-        snprintf(name, sizeof name, "t%d", t);
-        if (!wire_receive_blob(CHILD_FD, 0, name, s->inputs[t], (size_t)s->tensors[t].bytes, err))
-            return false;
-    }
-    return true;
 }
 
 static bool one_job(struct child_state *s, enum sandbox_role role, const json_t *job, struct err *err)

@@ -152,15 +152,9 @@ bool child_do_load(struct child_state *s, const json_t *job, struct err *err)
 
 /* ---- run ---- */
 
-bool child_do_inputs(struct child_state *s, const json_t *job, struct err *err)
-{
-    (void)job;
-    return child_receive_inputs(s, err) && child_answer(json_object(), err);
-}
-
 static bool loaded(const struct child_state *s, struct err *err)
 {
-    return s->program ? true : err_set(err, ERR_INTERNAL, "no program is loaded");
+    return s->program && s->in.base ? true : err_set(err, ERR_INTERNAL, "no program is loaded, or it has no inputs");
 }
 
 /* Whether inputs still hold what was uploaded. Inouts are the supervisor's to judge. */
@@ -174,24 +168,10 @@ static bool inputs_intact(const struct child_state *s, int *ret_tensor)
     return true;
 }
 
-static bool send_outputs(struct child_state *s, struct err *err)
-{
-    for (int t = 0; t < s->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "o%d", t);
-        if (s->op->tensors[t].role != OP_INPUT && !wire_send_blob(CHILD_FD, name, s->outputs[t], (size_t)s->tensors[t].bytes, err))
-            return false;
-    }
-    return true;
-}
-
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!loaded(s, err))
         return false;
-    for (int t = 0; t < s->op->tensor_count; t++)
-        if (!s->outputs[t])
-            s->outputs[t] = xalloc((size_t)s->tensors[t].bytes);
     const struct device_run how = {
         .tensors = (const void *const *)s->inputs,
         .poison = child_u64(job, "poison"),
@@ -222,7 +202,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
     }
-    return child_answer(doc, err) && (!s->ran || send_outputs(s, err));
+    return child_answer(doc, err);
 }
 
 bool child_do_estimate(struct child_state *s, const json_t *job, struct err *err)
@@ -305,8 +285,6 @@ bool child_do_time_output(struct child_state *s, const json_t *job, struct err *
     json_t *doc = json_object(), *list = json_array();
     for (int t = 0; t < s->op->tensor_count; t++) {
         json_array_append_new(list, json_integer(rotation[t]));
-        if (!s->outputs[t])
-            s->outputs[t] = xalloc((size_t)s->tensors[t].bytes);
         if (s->op->tensors[t].role != OP_INPUT && !s->ops->time_output(s->program, set, t, s->outputs[t], err)) {
             json_decref(doc);
             json_decref(list);
@@ -314,5 +292,5 @@ bool child_do_time_output(struct child_state *s, const json_t *job, struct err *
         }
     }
     json_put(doc, "rotation", list);
-    return child_answer(doc, err) && send_outputs(s, err);
+    return child_answer(doc, err);
 }

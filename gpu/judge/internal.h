@@ -11,7 +11,10 @@
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/judge.h"
 #include "gpu/judge/limits.h"
+#include "gpu/judge/shared.h"
 #include "gpu/judge/stats.h"
+
+#include <limits.h>
 
 enum { CANDIDATE, BASELINE, SIDES };
 enum judge_mode { MODE_TRIAGE, MODE_FULL, MODE_RETEST };
@@ -33,7 +36,8 @@ struct judge_side {
     json_t *resources;                  /* by launch of the plan, for the run child */
     bool opened, loaded;
     json_t *info;                       /* of the device in its run child */
-    void *outputs[OP_MAX_TENSORS];      /* of the last run; NULL for inputs */
+    struct shared out;                  /* where its run child writes */
+    void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     json_t *counts;                     /* of the last run */
     double estimate_ns;
     json_t *estimate_terms;
@@ -43,7 +47,8 @@ struct judge_side {
 struct judge_regime {
     uint64_t seed;
     bool made, referenced;
-    void *inputs[OP_MAX_TENSORS];
+    struct shared in;
+    void *inputs[OP_MAX_TENSORS];       /* into `in` */
     double *reference[OP_MAX_TENSORS];
     void *baseline[OP_MAX_TENSORS];
     bool baseline_ran;
@@ -67,6 +72,7 @@ struct judge {
     enum judge_mode mode;
     const json_t *task;
     const struct op *op;
+    char op_dir[PATH_MAX];              /* canonical: the one place where a child sees it */
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;
@@ -74,6 +80,7 @@ struct judge {
     bool on_card;
     struct judge_side sides[SIDES];
     struct child reference;
+    struct shared reference_out, scratch_in;
     int regime_count;
     struct judge_regime regimes[INPUTS_MAX_REGIMES];
     bool keep_regimes;                  /* few enough bytes to keep them all */
@@ -119,14 +126,18 @@ json_t *judge_job(const char *what);
 void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
-void regime_release(struct judge *j, int r);            /* unless they are all kept */
+void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);
-/* A reference for inputs of the caller's; results[t] by tensor, the caller frees. */
-bool reference_ask(struct judge *j, void *const *inputs, double **results, struct err *err) MUST_CHECK;
+/* A reference for these inputs; results[t] by tensor, the caller frees. */
+bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err) MUST_CHECK;
+/* Says the shape to a fresh child, with the memory for what it gives. */
+bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
+bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
 bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much as may be kept, while compilers work */
 
 /* ---- compile.c ---- */
 bool compile_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;      /* starts the child and asks */
+bool compilers_busy(const struct judge *j);             /* one that was asked has not answered */
 bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_start(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
@@ -147,6 +158,8 @@ bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *p
 /* Runs on the inputs last given; outputs and counts are the side's then. */
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
+/* Copies what the run child left in its memory. */
+void run_copy_outputs(struct judge *j, struct judge_side *s);
 /* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 

@@ -69,6 +69,7 @@ static void side_done(struct judge_side *s)
     buf_done(&s->ptx);
     buf_done(&s->cubin);
     free(s->log);
+    shared_done(&s->out);
     for (int t = 0; t < OP_MAX_TENSORS; t++)
         free(s->outputs[t]);
 }
@@ -78,6 +79,8 @@ void judge_free(struct judge *j)
     for (int i = 0; i < SIDES; i++)
         side_done(&j->sides[i]);
     child_done(&j->reference);
+    shared_done(&j->reference_out);
+    shared_done(&j->scratch_in);
     if (j->op)
         regimes_clear(j);
     timing_done(&j->timing);
@@ -95,6 +98,9 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     j->config = config, j->progress = progress, j->ctx = ctx;
     j->watch.cancelled = cancelled, j->watch.ctx = ctx;
     j->started_ns = clock_wall_ns();
+    j->reference_out = j->scratch_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out = (struct shared)SHARED_NONE;
+    for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
+        j->regimes[r].in = (struct shared)SHARED_NONE;
     j->figures = json_object();
     j->phases = json_array();
     return j;
@@ -111,13 +117,15 @@ static bool take_shape(struct judge *j, struct err *err)
     if (digest && strcmp(digest, j->op->digest.text) != 0)
         return err_set(err, ERR_UNAVAILABLE, "operator %s is another one here (%.12s) than where the task comes from (%.12s): give both the same --ops-dir",
                        j->op->name, j->op->digest.text, digest);
+    if (!realpath(j->op->dir, j->op_dir))
+        return err_errno(err, ERR_INTERNAL, "the operator's folder %s", j->op->dir);
     if (!inputs_check(j->op, err) || !compare_check(j->op, err) || !shape_tensors(&j->shape, j->tensors, err))
         return false;
     j->regime_count = inputs_regime_count(j->op);
     int64_t total = 0;
     for (int t = 0; t < j->op->tensor_count; t++) {
         total += j->tensors[t].bytes;
-        if (j->tensors[t].bytes > LIMIT_TENSOR_BYTES || j->tensors[t].elements * 8 > (int64_t)WIRE_MAX_BLOB_BYTES || total > LIMIT_ALL_TENSOR_BYTES)
+        if (j->tensors[t].bytes > LIMIT_TENSOR_BYTES || total > LIMIT_ALL_TENSOR_BYTES)
             return err_set(err, ERR_UNPROCESSABLE, "the shape's tensors are too large to judge here: %s has %lld bytes; at most %lld MiB each and %lld MiB in all",
                            j->op->tensors[t].name, (long long)j->tensors[t].bytes, (long long)(LIMIT_TENSOR_BYTES / LIMIT_MIB),
                            (long long)(LIMIT_ALL_TENSOR_BYTES / LIMIT_MIB));

@@ -223,19 +223,12 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 
 /* ---- outputs of timed launches ---- */
 
-static void *rotated(const struct tensor *t, const void *from, int64_t by)
+/* Element i of the set is element i + by of the base, around the end (dense tensors only). */
+static void rotate(const struct tensor *t, const void *from, int64_t by, char *to)
 {
-    size_t size = (size_t)dtype_bytes(t->dtype);
-    char *to = xalloc((size_t)t->bytes);
-    if (!t->elements || by == 0) {
-        memcpy(to, from, (size_t)t->bytes);
-        return to;
-    }
-    /* Element i of the set is element i + by of the base, around the end (dense tensors only). */
-    size_t split = (size_t)(by % t->elements) * size;
+    size_t split = (size_t)by * (size_t)dtype_bytes(t->dtype);
     memcpy(to, (const char *)from + split, (size_t)t->bytes - split);
     memcpy(to + (size_t)t->bytes - split, from, split);
-    return to;
 }
 
 struct arrays { void *list[OP_MAX_TENSORS]; };
@@ -251,34 +244,29 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     struct judge *j = x->j;
     struct judge_side *s = c->side;
     cleanup(json) json_t *answer = NULL;
-    cleanup(arrays) struct arrays inputs = {0}, results = {0}, got = {0};
+    cleanup(arrays) struct arrays results = {0};
     json_t *job = judge_job("time_output");
     json_put_int(job, "set", set);
     STEP(ask(x, s, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
     const json_t *rotation = json_object_get(answer, "rotation");
-    int64_t deadline = clock_mono_ns() + LIMIT_TIME_SETUP_WALL_NS;
+    if (!j->scratch_in.base && !shared_make(SHARED_INPUTS, j->op, j->tensors, &j->scratch_in, err))
+        return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
         const struct tensor *tensor = &j->tensors[t];
-        char name[16];
         int64_t by = json_integer_value(json_array_get(rotation, (size_t)t));
         if (by < 0 || (by > 0 && by >= tensor->elements))
             return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, tensor->spec->name, (long long)by);
         if (tensor->spec->role != OP_OUTPUT)
-            inputs.list[t] = rotated(tensor, j->regimes[0].inputs[t], by);
-        snprintf(name, sizeof name, "o%d", t);
-        if (tensor->spec->role == OP_INPUT)
-            continue;
-        got.list[t] = xalloc((size_t)tensor->bytes);
-        if (!child_take_blob(&j->watch, &s->run, deadline, name, got.list[t], (size_t)tensor->bytes, err))
-            return side_child_failed(j, s, &s->run, "time", v, err);
+            rotate(tensor, j->regimes[0].inputs[t], by, j->scratch_in.base + j->scratch_in.offsets[t]);
     }
-    if (!reference_ask(j, inputs.list, (double **)(void *)results.list, err))
+    run_copy_outputs(j, s);
+    if (!reference_ask(j, &j->scratch_in, (double **)(void *)results.list, err))
         return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
         if (j->tensors[t].spec->role == OP_INPUT)
             continue;
-        const struct compare_case one = {.op = j->op, .tensor = &j->tensors[t], .reference = results.list[t], .got = got.list[t],
-                                         .before = j->tensors[t].spec->role == OP_INOUT ? inputs.list[t] : NULL};
+        const struct compare_case one = {.op = j->op, .tensor = &j->tensors[t], .reference = results.list[t], .got = s->outputs[t],
+                                         .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
         struct compare_result r;
         compare_tensor(&one, &r);
         if (r.code != VERDICT_OK) {

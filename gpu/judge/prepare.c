@@ -29,61 +29,65 @@ void regimes_plan(struct judge *j)
 bool regime_make(struct judge *j, int r, struct err *err)
 {
     struct judge_regime *g = &j->regimes[r];
+    void *made[OP_MAX_TENSORS] = {0};
     if (g->made)
         return true;
-    if (!inputs_make(&j->shape, j->tensors, r, g->seed, g->inputs, err))
+    if (!inputs_make(&j->shape, j->tensors, r, g->seed, made, err))
         return false;
-    g->made = true;
-    return true;
+    bool ok = shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err);
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        if (ok && made[t])
+            g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
+        free(made[t]);
+    }
+    g->made = ok;
+    return ok;
+}
+
+bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("shape"), *answer = NULL;
+    json_put_str(job, "op_dir", j->op_dir);
+    json_put(job, "shape", shape_encode(&j->shape));
+    json_put_bool(job, "doubles", doubles);
+    if (!out->base && !shared_make(doubles ? SHARED_DOUBLES : SHARED_OUTPUTS, j->op, j->tensors, out, err))
+        return false;
+    return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, out, true, err)
+           && child_take(&j->watch, c, clock_mono_ns() + LIMIT_START_WALL_NS, &answer, err);
+}
+
+bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
+    return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, in, false, err)
+           && child_take(&j->watch, c, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err);
 }
 
 static bool reference_start(struct judge *j, struct err *err)
 {
     if (j->reference.alive)
         return true;
-    const char *const paths[] = {j->op->dir, NULL};
+    const char *const paths[] = {j->op_dir, NULL};
     const struct sandbox_paths visible = {.read_only = paths};
-    return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, &j->reference, err);
+    return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, NULL, &j->reference, err)
+           && child_shape(j, &j->reference, &j->reference_out, true, err);
 }
 
-static bool reference_shape(struct judge *j, struct err *err)
+static bool ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
 {
-    cleanup(json) json_t *job = judge_job("shape"), *answer = NULL;
-    json_put_str(job, "op_dir", j->op->dir);
-    json_put(job, "shape", shape_encode(&j->shape));
-    return child_ask(&j->watch, &j->reference, job, err)
-           && child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_START_WALL_NS, &answer, err);
-}
-
-static bool ask(struct judge *j, void *const *inputs, double **results, struct err *err)
-{
-    bool fresh = !j->reference.alive;
     cleanup(json) json_t *job = judge_job("reference"), *answer = NULL;
-    if (!reference_start(j, err) || (fresh && !reference_shape(j, err)) || !child_ask(&j->watch, &j->reference, job, err))
+    if (!reference_start(j, err) || !child_inputs(j, &j->reference, inputs, err) || !child_ask(&j->watch, &j->reference, job, err)
+        || !child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
         return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "t%d", t);
-        if (j->op->tensors[t].role != OP_OUTPUT && !child_send_blob(&j->reference, name, inputs[t], (size_t)j->tensors[t].bytes, err))
-            return false;
-    }
-    int64_t deadline = clock_mono_ns() + LIMIT_REFERENCE_WALL_NS;
-    if (!child_take(&j->watch, &j->reference, deadline, &answer, err))
-        return false;
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        char name[16];
         size_t bytes = (size_t)j->tensors[t].elements * sizeof(double);
-        snprintf(name, sizeof name, "r%d", t);
-        if (j->op->tensors[t].role == OP_INPUT)
-            continue;
-        results[t] = xalloc(bytes);
-        if (!child_take_blob(&j->watch, &j->reference, deadline, name, results[t], bytes, err))
-            return false;
+        if (j->op->tensors[t].role != OP_INPUT)
+            results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
     }
     return true;
 }
 
-bool reference_ask(struct judge *j, void *const *inputs, double **results, struct err *err)
+bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
 {
     struct verdict none = {0};
     double *mine[OP_MAX_TENSORS] = {0};
@@ -102,7 +106,7 @@ bool regime_reference(struct judge *j, int r, struct err *err)
     struct judge_regime *g = &j->regimes[r];
     if (g->referenced)
         return true;
-    if (!regime_make(j, r, err) || !reference_ask(j, g->inputs, g->reference, err))
+    if (!regime_make(j, r, err) || !reference_ask(j, &g->in, g->reference, err))
         return false;
     g->referenced = true;
     return true;
@@ -112,16 +116,23 @@ static void regime_clear(struct judge *j, int r)
 {
     struct judge_regime *g = &j->regimes[r];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->inputs[t]);
         free(g->reference[t]);
         free(g->baseline[t]);
     }
-    *g = (struct judge_regime){.seed = g->seed};
+    shared_done(&g->in);
+    *g = (struct judge_regime){.seed = g->seed, .in = SHARED_NONE};
 }
 
-void regime_release(struct judge *j, int r)
+void regime_used(struct judge *j, int r)
 {
-    if (!j->keep_regimes)
+    struct judge_regime *g = &j->regimes[r];
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        free(g->reference[t]);
+        free(g->baseline[t]);
+        g->reference[t] = NULL, g->baseline[t] = NULL;
+    }
+    g->referenced = g->baseline_ran = false;
+    if (!j->keep_regimes || r > 0)      /* the typical one is what is timed */
         regime_clear(j, r);
 }
 
@@ -134,7 +145,7 @@ void regimes_clear(struct judge *j)
 bool prepare_some(struct judge *j, struct err *err)
 {
     int count = j->keep_regimes ? j->regime_count : 1;
-    for (int r = 0; r < count; r++)
+    for (int r = 0; r < count && compilers_busy(j); r++)
         if (!regime_reference(j, r, err))
             return false;
     return true;

@@ -5,36 +5,21 @@
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
 
-#include <dirent.h>
 #include <string.h>
-
-/* What the driver opens: its libraries' folders, its settings, and the card's device nodes. Those that exist are shown. */
-static const char *const card_paths[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/cuda/compat",
-                                         "/usr/local/cuda/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-                                         "/usr/share/nvidia", "/etc/vulkan", "/proc/driver/nvidia"};
-static const char *const card_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia0", "/dev/nvidia1",
-                                         "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7"};
-
-static int existing(const char *const *from, size_t count, const char **to)
-{
-    int n = 0;
-    for (size_t i = 0; i < count; i++)
-        if (access(from[i], F_OK) == 0)
-            to[n++] = from[i];
-    return n;
-}
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[2 + sizeof card_paths / sizeof *card_paths] = {j->op->dir}, *nodes[1 + sizeof card_nodes / sizeof *card_nodes] = {NULL};
-    if (role == SANDBOX_RUN_CUDA) {
-        existing(card_paths, sizeof card_paths / sizeof *card_paths, paths + 1);
-        existing(card_nodes, sizeof card_nodes / sizeof *card_nodes, nodes);
-    }
-    const struct sandbox_paths visible = {.read_only = paths, .devices = role == SANDBOX_RUN_CUDA ? nodes : NULL};
+    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->op_dir};
+    cleanup(device_needs) struct device_needs needs = {.env = {0}};
+    /* A device of a test needs nothing of the host. */
+    if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
+        return false;
+    for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
+        paths[i + 1] = needs.read_only[i];
+    const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
     s->opened = s->loaded = false;
-    return child_start(&j->watch, role, s->name, &visible, &s->run, err);
+    return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err)
@@ -82,11 +67,10 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     if (s->opened)
         return true;
     int64_t from = clock_mono_ns();
-    cleanup(json) json_t *shape = judge_job("shape"), *open = judge_job("open"), *first = NULL, *answer = NULL;
-    json_put_str(shape, "op_dir", j->op->dir);
-    json_put(shape, "shape", shape_encode(&j->shape));
+    cleanup(json) json_t *open = judge_job("open"), *answer = NULL;
     json_put_str(open, "device", device);
-    STEP(converse(j, s, shape, LIMIT_START_WALL_NS, "admit", &first, v, err));
+    if (!child_shape(j, &s->run, &s->out, false, err))
+        return side_child_failed(j, s, &s->run, "admit", v, err);
     STEP(converse(j, s, open, LIMIT_CUDA_OPEN_WALL_NS, "admit", &answer, v, err));
     const json_t *info = json_object_get(answer, "info");
     if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
@@ -133,34 +117,20 @@ bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char
 
 bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err)
 {
-    cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
     if (!regime_make(j, regime, err))
         return false;
-    bool ok = child_ask(&j->watch, &s->run, job, err);
-    for (int t = 0; ok && t < j->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "t%d", t);
-        if (j->op->tensors[t].role != OP_OUTPUT)
-            ok = child_send_blob(&s->run, name, j->regimes[regime].inputs[t], (size_t)j->tensors[t].bytes, err);
-    }
-    if (!ok || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
-    return true;
+    return child_inputs(j, &s->run, &j->regimes[regime].in, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }
 
-static bool take_outputs(struct judge *j, struct judge_side *s, int64_t deadline, struct err *err)
+void run_copy_outputs(struct judge *j, struct judge_side *s)
 {
     for (int t = 0; t < j->op->tensor_count; t++) {
-        char name[16];
-        snprintf(name, sizeof name, "o%d", t);
         if (j->op->tensors[t].role == OP_INPUT)
             continue;
         if (!s->outputs[t])
             s->outputs[t] = xalloc((size_t)j->tensors[t].bytes);
-        if (!child_take_blob(&j->watch, &s->run, deadline, name, s->outputs[t], (size_t)j->tensors[t].bytes, err))
-            return false;
+        memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
-    return true;
 }
 
 static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
@@ -199,11 +169,11 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+    memset(s->out.base, 0xa5, s->out.bytes);      /* what an earlier run left there must not pass for an answer */
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, deadline, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
     STEP(take_run(j, s, answer, phase, v, err));
-    if (!take_outputs(j, s, deadline, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
+    run_copy_outputs(j, s);
     count_card_time(j, s, from);
     return true;
 }

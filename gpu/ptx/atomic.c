@@ -46,9 +46,8 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     struct machine *m = k->machine;
-    bool ignored;
     struct sector_set sectors = {.used = {0}};
-    memory_addresses(w, i, i->size, &ignored);
+    memory_addresses(w, i, i->size);
     race_publish(w, i->aux2 & 2);
     race_observe(w, i->aux2 & 1);
     unsigned fresh = 0, on_shared = 0;

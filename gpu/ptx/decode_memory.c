@@ -116,6 +116,7 @@ bool decode_ld(struct decoder *d)
     i->space = (uint8_t)space;
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
+    i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
     i->op = has(o, M_ACQUIRE) ? 1 : 0;
     return true;
 }

@@ -172,7 +172,8 @@ bool decode_shfl(struct decoder *d)
     uint32_t p = 0;
     if (to.kind == O_PAIR) {
         const struct operand second = d->m->operands[to.id + 1];
-        if (!(p = dest(d, &second, T_PRED)))
+        const bool unread = second.kind == O_REG && d->refs[second.id] == 1; /* compilers always name one */
+        if (!unread && !(p = dest(d, &second, T_PRED)))
             return false;
     }
     if (!a || !b || !c || !mask || !dst)

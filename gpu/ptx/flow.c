@@ -143,12 +143,15 @@ static void post_dominators(struct graph *g)
             g->ipdom[i] = end;
 }
 
-/* Instructions that read a slot some global load writes: they are where a warp waits. */
+/*
+ * Instructions that read a slot some global load writes. A scheduler moves loads up within a block, past such a use, unless
+ * their address needs a loaded value: so a load waits for uses in earlier blocks, and for all before it if F_WAITS.
+ */
 static void mark_uses(struct decoder *d)
 {
     struct ptx_module *m = d->m;
     const struct function *fn = d->f;
-    cleanup(mem) void *memory = xalloc(d->file_top / 128 + 1);
+    cleanup(mem) void *memory = xarray(2, d->file_top / 128 + 1);
     uint8_t *loaded = memory;
     for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
         const struct insn *i = &m->code[pc];
@@ -159,6 +162,18 @@ static void mark_uses(struct decoder *d)
             loaded[i->dst / 128] = 1;
     }
     loaded[0] = 0;
+    /* what is computed from loaded values, and the loads whose address is */
+    uint8_t *derived = loaded + d->file_top / 128 + 1;
+    memcpy(derived, loaded, d->file_top / 128 + 1);
+    for (int round = 0; round < 3; round++)
+        for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
+            struct insn *i = &m->code[pc];
+            const bool from = i->kind != K_CALL && (derived[i->a / 128] || derived[i->b / 128] || derived[i->c / 128] || derived[i->d / 128]);
+            if ((i->kind == K_LD || i->kind == K_ATOM || i->kind == K_CP_ASYNC) && (derived[i->a / 128] || (i->kind == K_CP_ASYNC && from)))
+                i->flags |= F_WAITS;
+            else if (from && i->dst && i->kind != K_LD && i->kind != K_ST)
+                derived[i->dst / 128] = 1;
+        }
     for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
         struct insn *i = &m->code[pc];
         bool uses = i->kind != K_CALL && (loaded[i->a / 128] || loaded[i->b / 128] || loaded[i->c / 128] || loaded[i->d / 128]);

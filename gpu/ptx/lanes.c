@@ -150,16 +150,36 @@ static void unpack(uint32_t *pred, uint32_t mask)
     for (int l = 0; l < WARP_LANES; l++)
         pred[l] = mask >> l & 1 ? ~0u : 0;
 }
-static bool addresses(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret)
+static enum pattern addresses(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret)
 {
-    uint64_t differ = 0;
+    uint64_t row = 0, same = 0;
     const uint64_t first = base[0] + (uint64_t)offset;
     for (uint64_t l = 0; l < WARP_LANES; l++) {
         const uint64_t at = base[l] + (uint64_t)offset;
         ret[l] = at;
-        differ |= at - (first + l * stride);
+        row |= at - (first + l * stride);
+        same |= at ^ first;
     }
-    return !differ;
+    return !row ? PATTERN_ROW : !same ? PATTERN_SAME : PATTERN_ANY;
+}
+static void broadcast(char *to, uint64_t value, uint32_t mask, unsigned bytes)
+{
+    if (bytes == 8) {
+        uint64_t *t = (uint64_t *)to;
+        for (int l = 0; l < WARP_LANES; l++)
+            t[l] = mask >> l & 1 ? value : t[l];
+    } else {
+        uint32_t *t = (uint32_t *)to;
+        for (int l = 0; l < WARP_LANES; l++)
+            t[l] = mask >> l & 1 ? (uint32_t)value : t[l];
+    }
+}
+static uint64_t bits_count(const uint64_t *bits, size_t words)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < words; i++)
+        n += (uint64_t)__builtin_popcountll(bits[i]);
+    return n;
 }
 static void split(char *file, const uint32_t *dst, unsigned count, const void *from)
 {
@@ -194,10 +214,37 @@ static void join(const char *file, const uint32_t *src, unsigned count, void *to
     }
 }
 
+/* to[l] = from[source[l]]; `to` may be `from` */
+static void permute(uint32_t *to, const uint32_t *from, const uint32_t *source)
+{
+#ifdef __AVX512F__
+    typedef uint32_t v16 __attribute__((vector_size(64)));
+    v16 low, high, first, second;
+    memcpy(&low, from, 64), memcpy(&high, from + 16, 64);
+    memcpy(&first, source, 64), memcpy(&second, source + 16, 64);
+    first = __builtin_shuffle(low, high, first);
+    second = __builtin_shuffle(low, high, second);
+    memcpy(to, &first, 64), memcpy(to + 16, &second, 64);
+#else
+    uint32_t copy[WARP_LANES];
+    memcpy(copy, from, sizeof copy);
+    for (int l = 0; l < WARP_LANES; l++)
+        to[l] = copy[source[l]];
+#endif
+}
+
 /* mode: 0 up, 1 down, 2 bfly, 3 idx */
 static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, const uint32_t *c, int mode, uint32_t *source)
 {
-    uint32_t in = 0;
+    uint32_t in = 0, odd = mode ^ 2;
+    for (uint32_t l = 0; l < WARP_LANES; l++) {
+        odd |= (c[l] ^ 31) | (b[l] ^ b[0]);
+        source[l] = l ^ (b[0] & 31);
+    }
+    if (!odd) { /* a butterfly over the whole warp: nearly all there are */
+        permute(to, from, source);
+        return ~0u;
+    }
     for (uint32_t l = 0; l < WARP_LANES; l++) {
         const uint32_t segment = c[l] >> 8 & 31, low = l & segment, high = low | (c[l] & 31 & ~segment), by = b[l] & 31;
         const uint32_t j = mode == 0 ? l - by : mode == 1 ? l + by : mode == 2 ? l ^ by : low | (by & ~segment);
@@ -251,5 +298,6 @@ static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *r
 extern const struct lane_table TABLE_NAME(PTX_LANES);
 const struct lane_table TABLE_NAME(PTX_LANES) = {
     .name = TEXT(PTX_LANES), .op = ops, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
+    .broadcast = broadcast, .bits_count = bits_count,
     .split = split, .join = join, .shuffle = shuffle, .race_read = race_read, .race_write = race_write,
 };

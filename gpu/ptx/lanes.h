@@ -14,6 +14,8 @@ enum lane_op {
     LANE_COUNT, LANE_NONE = LANE_COUNT
 };
 
+enum pattern { PATTERN_ANY, PATTERN_ROW /* lane l is at lane 0's + l * stride */, PATTERN_SAME };
+
 struct lane_table {
     const char *name;             /* "avx512", "avx2", "baseline" */
     lane_fn *const *op;           /* by enum lane_op */
@@ -21,8 +23,10 @@ struct lane_table {
     void (*blend)(char *to, const char *from, uint32_t mask, unsigned bytes);
     uint32_t (*pack)(const uint32_t *pred);                      /* bit l: lane l is not 0 */
     void (*unpack)(uint32_t *pred, uint32_t mask);
-    /* base[l] + offset into ret; true if lane l is at lane 0's + l * stride for all lanes. */
-    bool (*addresses)(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret);
+    /* base[l] + offset into ret, and how the lanes lie. */
+    enum pattern (*addresses)(const uint64_t *base, int64_t offset, uint64_t stride, uint64_t *ret);
+    void (*broadcast)(char *to, uint64_t value, uint32_t mask, unsigned bytes);
+    uint64_t (*bits_count)(const uint64_t *bits, size_t words);
     void (*split)(char *file, const uint32_t *dst, unsigned count, const void *from);   /* 32 vectors of 4-byte items apart */
     void (*join)(const char *file, const uint32_t *src, unsigned count, void *to);
     /* shfl: the values that lanes get; returns who read from inside its segment. */

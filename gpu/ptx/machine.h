@@ -45,9 +45,10 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
-    uint32_t waited;            /* longest chain of loads that something has waited for */
-    uint32_t longest, copy_depth;
-    uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it, 0 none */
+    uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
+    uint32_t stored;            /* the same when the last store was made */
+    uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
+    uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
@@ -101,6 +102,8 @@ struct machine {
     bool check_races, many;     /* many host threads */
     struct region *regions;     /* by address */
     int region_count;
+    const struct fill **moving; /* slots that differ from block to block */
+    uint32_t moving_count;
     uint8_t params[32768];
     uint64_t total_blocks, threads_block;
     uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
@@ -134,7 +137,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
 bool memory_is_shared(const struct warp *w, const struct place *p);
 int64_t memory_offset(const struct warp *w, const struct place *p);
 const char *memory_name(const struct warp *w, const struct place *p);
-void memory_addresses(struct warp *w, const struct insn *i, uint64_t stride, bool *ret_side_by_side);
+enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride);   /* into the worker's addresses */
 bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
 void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);

@@ -234,25 +234,14 @@ const char *memory_name(const struct warp *w, const struct place *p)
     return p->region ? p->region->name : memory_is_shared(w, p) ? "shared" : "local";
 }
 
-void memory_addresses(struct warp *w, const struct insn *i, uint64_t stride, bool *ret_side_by_side)
+enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride)
 {
     struct worker *k = w->block->worker;
-    if (!i->a) {
-        for (int l = 0; l < WARP_LANES; l++)
-            k->addresses[l] = (uint64_t)i->imm;
-        *ret_side_by_side = false;
-        return;
-    }
-    *ret_side_by_side = k->machine->lanes->addresses((const uint64_t *)slot(w, i->a), i->imm, stride, k->addresses);
-}
-
-static bool all_equal(const uint64_t *a, uint32_t active)
-{
-    const uint64_t first = a[first_lane(active)];
-    uint64_t differ = 0;
+    if (i->a)
+        return k->machine->lanes->addresses((const uint64_t *)slot(w, i->a), i->imm, stride, k->addresses);
     for (int l = 0; l < WARP_LANES; l++)
-        differ |= active >> l & 1 ? a[l] ^ first : 0;
-    return !differ;
+        k->addresses[l] = (uint64_t)i->imm;
+    return PATTERN_SAME;
 }
 
 /* Distinct sectors of the lanes' accesses, none longer than a sector: counted, and marked. */
@@ -280,7 +269,8 @@ void load_depth(struct warp *w, const struct insn *i, const struct place *p)
 {
     if (!p->region || !p->region->counted)
         return;
-    const uint32_t depth = w->waited + 1;
+    const uint32_t before = i->flags & F_WAITS ? w->used : i->flags & F_NC || w->stored < w->waited ? w->waited : w->stored;
+    const uint32_t depth = before + 1;
     const uint32_t *list = w->block->worker->machine->module->lists + i->aux;
     if (i->kind == K_LD)
         for (unsigned v = 0; v < i->vec; v++)
@@ -308,7 +298,6 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
     struct worker *k = w->block->worker;
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
-    const bool uniform = all_equal(k->addresses, active);
     struct sector_set sectors = {.used = {0}};
     unsigned fresh = 0, on_shared = 0, on_global = 0;
     uint64_t offsets[WARP_LANES];
@@ -328,15 +317,6 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
             if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
                 return false;
         }
-        if (uniform && !(p.init && p.init == w->block->local_init)) { /* one address: the same value for all */
-            for (uint32_t all = active; all; all &= all - 1)
-                put_lane(w, i, list, first_lane(all), p.data);
-            if (on_global)
-                on_global = (unsigned)__builtin_popcount(active);
-            if (on_shared)
-                on_shared = 1u << lane;
-            break;
-        }
         put_lane(w, i, list, lane, p.data);
     }
     if (on_global) {
@@ -352,17 +332,50 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
+/* All lanes read one address. */
+static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    const struct lane_table *t = k->machine->lanes;
+    const uint32_t *list = k->machine->module->lists + i->aux;
+    const unsigned bytes = i->size * (unsigned)i->vec;
+    const int lane = first_lane(active);
+    struct place p;
+    if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, false, &p))
+        return false;
+    if (p.init && !bits_all(p.init, p.offset, bytes))
+        return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, bytes, false);
+    if (p.region && p.region->counted) {
+        k->counts.global_load_requests++;
+        k->counts.global_load_bytes += (uint64_t)__builtin_popcount(active) * bytes;
+        count_global(k, p.region, p.offset, bytes, false);
+        load_depth(w, i, &p);
+    } else if (memory_is_shared(w, &p)) {
+        k->counts.shared_requests++;
+        k->counts.shared_wavefronts++;
+        if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
+            return false;
+    }
+    for (unsigned v = 0; v < i->vec; v++) {
+        uint64_t value = 0;
+        memcpy(&value, p.data + v * i->size, i->size);
+        t->broadcast(slot(w, list[v]), value, active, i->size);
+    }
+    return true;
+}
+
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
-    bool side_by_side;
-    memory_addresses(w, i, bytes, &side_by_side);
+    const enum pattern pattern = memory_addresses(w, i, bytes);
     if (i->flags & F_VOLATILE)
         race_observe(w, i->op);
     struct place p;
-    if (!side_by_side || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
+    if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
+        return load_same(w, i, active);
+    if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, false, &p) || (!p.region && !memory_is_shared(w, &p)) ||
         (p.init && !bits_all(p.init, p.offset, all))) {
         if (k->finding.kind != PTX_CLEAN)
@@ -469,14 +482,14 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
+    w->stored = w->used;
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
-    bool side_by_side;
-    memory_addresses(w, i, bytes, &side_by_side);
+    const enum pattern pattern = memory_addresses(w, i, bytes);
     if (i->flags & F_VOLATILE)
         race_publish(w, i->op);
     struct place p;
-    if (!side_by_side || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
+    if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p))) {
         if (k->finding.kind != PTX_CLEAN)
             return false;
@@ -565,7 +578,7 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
     k->counts.global_load_requests++;
     k->counts.global_load_bytes += (uint64_t)lanes * i->size;
     k->counts.global_load_sectors += fresh;
-    w->copy_depth = w->waited + 1;
+    w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
     w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
     w->copy_count++;
     return true;
@@ -582,8 +595,8 @@ bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t ke
     struct block *b = w->block;
     const struct ptx_module *m = b->worker->machine->module;
     uint32_t kept = 0;
-    if (w->copy_count)
-        w->waited = w->copy_depth > w->waited && keep <= 0 ? w->copy_depth : w->waited;
+    if (w->copy_count && keep <= 0 && w->copy_depth > w->used)
+        w->used = w->copy_depth;
     (void)i;
     for (uint32_t n = 0; n < w->copy_count; n++) {
         struct pending_copy *c = &w->copies[n];

@@ -136,7 +136,7 @@ struct insn {
     uint32_t d;
 };
 enum insn_flags {
-    F_PRED_NOT = 1, F_DST64 = 2, F_UNIFORM = 4, F_HAS_DST2 = 8, F_USES_LOADED = 16, F_DST_LOADED = 32, F_VOLATILE = 64,
+    F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 
@@ -174,6 +174,8 @@ struct ptx_module {
     uint32_t func_shared_bytes;                               /* of module-scope variables, later of all .func too */
     uint32_t dynamic_shared;                                  /* where .extern .shared begins */
     bool home_ftz;
+    uint32_t tracked_count;                                   /* registers that may be read unwritten */
+    uint32_t odd_section_line;                                /* a .section that is not debug information */
     size_t memory_bytes, memory_limit;
 };
 

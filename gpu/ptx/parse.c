@@ -1037,6 +1037,8 @@ static bool take_top(struct parser *p)
     if (accept_directive(p, ".loc"))
         return take_loc(p);
     if (accept_directive(p, ".section")) {
+        if (!(p->lex.now.size >= 6 && !memcmp(p->lex.now.text, ".debug", 6)) && !m->odd_section_line)
+            m->odd_section_line = p->lex.now.line;
         if (p->lex.now.kind == TOK_DIRECTIVE || p->lex.now.kind == TOK_WORD)
             next(p);
         if (!is(p, '{'))

@@ -51,6 +51,7 @@ static void block_open(struct worker *k, struct block *b)
         w->block = b;
         w->id = n;
         w->file = aligned(m->file_bytes);
+        w->written = xarray(m->module->tracked_count + 1, sizeof *w->written);
         w->depths = xarray(m->file_bytes / 128 + 4, sizeof *w->depths);
     }
     b->shared = aligned(m->shared_bytes + 64);
@@ -131,26 +132,44 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     return 0;
 }
 
-static void fill_file(const struct block *b, struct warp *w, const struct function *f, bool again)
+static bool differs_by_block(const struct fill *x)
+{
+    return x->kind == FILL_SPECIAL && (x->id == SR_CTAID || x->id == SR_SMID || x->id == SR_CLUSTERID);
+}
+
+static void fill_slot(const struct block *b, struct warp *w, const struct fill *x)
+{
+    uint64_t value = x->value;
+    if (x->kind == FILL_PARAM) {
+        value = 0;
+        memcpy(&value, b->worker->machine->params + x->value, x->bytes);
+    }
+    for (int lane = 0; lane < WARP_LANES; lane++) {
+        if (x->kind == FILL_SPECIAL)
+            value = special(b, w, x, lane);
+        if (x->bytes == 8)
+            ((uint64_t *)slot(w, x->slot))[lane] = value;
+        else
+            ((uint32_t *)slot(w, x->slot))[lane] = (uint32_t)value;
+    }
+}
+
+/* For each function that may run: all its slots, or those that are another block's value now. */
+static void fill_file(const struct block *b, struct warp *w, bool again)
 {
     const struct machine *m = b->worker->machine;
-    for (uint32_t n = 0; n < f->fill_count; n++) {
-        const struct fill *x = &m->module->fills[f->fill_first + n];
-        if (again && (x->kind != FILL_SPECIAL || (x->id != SR_CTAID && x->id != SR_SMID && x->id != SR_CLUSTERID)))
-            continue; /* the same in every block */
-        uint64_t value = x->value;
-        if (x->kind == FILL_PARAM) {
-            value = 0;
-            memcpy(&value, m->params + x->value, x->bytes);
+    if (again) {
+        for (uint32_t n = 0; n < m->moving_count; n++) {
+            const struct fill *x = m->moving[n];
+            m->lanes->broadcast(slot(w, x->slot), special(b, w, x, 0), FULL_MASK, 4);
         }
-        for (int lane = 0; lane < WARP_LANES; lane++) {
-            if (x->kind == FILL_SPECIAL)
-                value = special(b, w, x, lane);
-            if (x->bytes == 8)
-                ((uint64_t *)slot(w, x->slot))[lane] = value;
-            else
-                ((uint32_t *)slot(w, x->slot))[lane] = (uint32_t)value;
-        }
+        return;
+    }
+    for (uint32_t f = 0; f < m->module->function_count; f++) {
+        const struct function *fn = &m->module->functions[f];
+        if (fn->decoded && (fn == m->entry || !fn->is_entry))
+            for (uint32_t n = 0; n < fn->fill_count; n++)
+                fill_slot(b, w, &m->module->fills[fn->fill_first + n]);
     }
 }
 
@@ -180,14 +199,16 @@ static void block_start(struct block *b, uint64_t number)
         w->split_count = 1;
         w->current = -1;
         w->instructions = 0;
-        w->waited = w->longest = w->copy_depth = 0;
-        memset(w->depths, 0, m->file_bytes / 128 * sizeof *w->depths);
+        w->depth_base += 1u << 16;
+        if (w->depth_base > 1u << 31) {
+            memset(w->depths, 0, (m->file_bytes / 128 + 4) * sizeof *w->depths);
+            w->depth_base = 1u << 16;
+        }
+        w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
+        memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
-        fill_file(b, w, m->entry, again);
-        for (uint32_t f = 0; f < m->module->function_count; f++)
-            if (m->module->functions[f].decoded && !m->module->functions[f].is_entry)
-                fill_file(b, w, &m->module->functions[f], again);
+        fill_file(b, w, again);
     }
 }
 
@@ -212,8 +233,8 @@ static void warp_ended(struct block *b, struct warp *w)
     b->alive_warps &= ~(1u << w->id);
     if (w->instructions > c->longest_warp_instructions)
         c->longest_warp_instructions = w->instructions;
-    if (w->longest > c->dependent_loads)
-        c->dependent_loads = w->longest;
+    if (w->longest - w->depth_base > c->dependent_loads)
+        c->dependent_loads = w->longest - w->depth_base;
     barrier_recheck(b);
 }
 
@@ -405,6 +426,13 @@ static bool launch_check(struct machine *m, struct ptx_finding *f)
         return refuse(f, "%u bytes of shared memory in a block; there are 232448", m->static_end + l->dynamic_shared_bytes);
     m->frame_bytes = (m->module->func_frame_bytes + m->entry->local_bytes + 15) / 16 * 16;
     m->file_bytes = m->entry->file_base + m->entry->file_bytes;
+    m->moving = xarray(m->module->fill_count + 1, sizeof *m->moving);
+    for (uint32_t index = 0; index < m->module->function_count; index++) {
+        const struct function *fn = &m->module->functions[index];
+        for (uint32_t n = 0; n < fn->fill_count && fn->decoded && (fn == m->entry || !fn->is_entry); n++)
+            if (differs_by_block(&m->module->fills[fn->fill_first + n]))
+                m->moving[m->moving_count++] = &m->module->fills[fn->fill_first + n];
+    }
     return true;
 }
 
@@ -414,14 +442,16 @@ static int by_address(const void *a, const void *b)
     return x->base < y->base ? -1 : x->base > y->base;
 }
 
+static size_t sector_words(uint64_t bytes) { return (size_t)((bytes / 32 + 2) / 64 + 2); }
+
 static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int count, struct ptx_finding *f)
 {
     m->regions = xarray((size_t)count + 1, sizeof *m->regions);
     for (int i = 0; i < count; i++) {
-        const uint64_t sectors = buffers[i].bytes / 32 + 2;
+        const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
                                         .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable,
-                                        .counted = true, .loaded = xarray(sectors / 64 + 2, 8), .stored = xarray(sectors / 64 + 2, 8)};
+                                        .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         if (buffers[i].address + buffers[i].bytes < buffers[i].address || buffers[i].address + buffers[i].bytes > MODULE_WINDOW)
             return refuse(f, "buffer %s lies outside the address space", buffers[i].name);
@@ -433,14 +463,6 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
         if (m->regions[i].base + m->regions[i].bytes > m->regions[i + 1].base)
             return refuse(f, "buffers %s and %s overlap", m->regions[i].name, m->regions[i + 1].name);
     return true;
-}
-
-static uint64_t bits_count(const uint64_t *bits, uint64_t bytes)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < (bytes / 32 + 2) / 64 + 2; i++)
-        n += (uint64_t)__builtin_popcountll(bits[i]);
-    return n;
 }
 
 static void counts_add(struct ptx_counts *to, const struct ptx_counts *from)
@@ -542,12 +564,13 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     }
     for (int i = 0; i < m->region_count; i++)
         if (m->regions[i].counted) {
-            counts.unique_load_sectors += bits_count(m->regions[i].loaded, m->regions[i].bytes);
-            counts.unique_store_sectors += bits_count(m->regions[i].stored, m->regions[i].bytes);
+            counts.unique_load_sectors += m->lanes->bits_count(m->regions[i].loaded, sector_words(m->regions[i].bytes));
+            counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
         }
     free(m->regions);
+    free(m->moving);
     free(m);
     *ret_finding = finding;
     if (ret_counts)

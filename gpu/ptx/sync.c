@@ -24,12 +24,12 @@ static void set_all(struct warp *w, uint32_t to, uint32_t active, uint32_t value
 static void shuffle(struct warp *w, const struct insn *i, uint32_t active)
 {
     const struct lane_table *t = w->block->worker->machine->lanes;
-    uint32_t out[WARP_LANES] __attribute__((aligned(128))), from[WARP_LANES], in[WARP_LANES] __attribute__((aligned(128)));
+    uint32_t out[WARP_LANES] __attribute__((aligned(128))), from[WARP_LANES] __attribute__((aligned(128)));
     const int mode = i->op == M_UP ? 0 : i->op == M_DOWN ? 1 : i->op == M_BFLY ? 2 : 3;
-    memcpy(in, slot(w, i->a), sizeof in);
-    const uint32_t inside = t->shuffle(out, in, (const uint32_t *)slot(w, i->b), (const uint32_t *)slot(w, i->c), mode, from);
-    if (active == FULL_MASK) {
-        memcpy(slot(w, i->dst), out, sizeof out);
+    const bool full = active == FULL_MASK;
+    const uint32_t inside = t->shuffle(full ? (uint32_t *)slot(w, i->dst) : out, (const uint32_t *)slot(w, i->a),
+                                       (const uint32_t *)slot(w, i->b), (const uint32_t *)slot(w, i->c), mode, from);
+    if (full) {
         if (i->aux)
             t->unpack((uint32_t *)slot(w, i->aux), inside);
         return;
@@ -141,13 +141,13 @@ static void barrier_try(struct block *b, struct barrier *bar)
     race_barrier(b, bar->arrived, bar->waiting);
     uint32_t waited = 0;
     for (uint32_t n = 0; n < b->warp_count; n++)
-        if (bar->arrived >> n & 1 && b->warps[n].waited > waited)
-            waited = b->warps[n].waited;
+        if (bar->arrived >> n & 1 && b->warps[n].used > waited)
+            waited = b->warps[n].used;
     const struct barrier done = *bar;
     *bar = (struct barrier){0};
     for (uint32_t n = 0; n < b->warp_count; n++)
         if (done.waiting >> n & 1) {
-            b->warps[n].waited = waited;
+            b->warps[n].used = b->warps[n].waited = waited;
             release_warp(&b->warps[n], &done);
         }
 }

@@ -192,12 +192,12 @@ static void note_use(struct warp *w, const struct insn *i)
     const uint32_t sources[] = {i->a, i->b, i->c, i->d};
     for (int n = 0; n < 4; n++) {
         const uint32_t depth = w->depths[sources[n] / 128];
-        w->waited = depth > w->waited ? depth : w->waited;
+        w->used = depth > w->used ? depth : w->used;
     }
     if (i->kind == K_ST) {
         const uint32_t *list = w->block->worker->machine->module->lists + i->aux;
         for (unsigned v = 1; v < i->vec; v++)
-            w->waited = w->depths[list[v] / 128] > w->waited ? w->depths[list[v] / 128] : w->waited;
+            w->used = w->depths[list[v] / 128] > w->used ? w->depths[list[v] / 128] : w->used;
     }
 }
 
@@ -328,6 +328,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             k->block_threads[i->aux] += lanes;
             k->block_warps[i->aux]++;
             w->instructions += total;
+            w->waited = w->used;
             k->unreported += (uint64_t)total * lanes;
             *budget -= total + 1;
             i++;

@@ -38,7 +38,7 @@ static enum stream_state reader_read(void *ctx, struct buf *to)
 {
     struct reader *r = ctx;
     struct err err;
-    if (r->job[0] && r->look_again) {
+    if (r->look_again) {
         r->look_again = false;
         if (!job_has_ended(r->app, r->job, &err, &r->ended))
             return STREAM_END;
@@ -53,7 +53,7 @@ static enum stream_state reader_read(void *ctx, struct buf *to)
         r->look_again = strstr(to->data + from, "event: job.") != NULL;
     if (count)
         return STREAM_MORE;
-    return r->look_again ? STREAM_MORE : r->ended ? STREAM_END : STREAM_IDLE;
+    return r->ended ? STREAM_END : STREAM_IDLE;
 }
 
 /* Where to start: Last-Event-ID, else ?after=, else the fallback. False: the response is set. */
@@ -89,7 +89,7 @@ static void stream(const struct request *req, struct response *res, const char *
     struct reader *r = xalloc(sizeof *r);
     r->app = app_of(req);
     r->after = after;
-    r->look_again = true;
+    r->look_again = *job != 0;
     snprintf(r->job, sizeof r->job, "%s", job);
     res->status = 200;
     res->content_type = "text/event-stream";

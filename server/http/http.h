@@ -53,7 +53,7 @@ struct request {
     void *edge;                    /* of whoever made the request */
 };
 
-/* A stream of text/event-stream. read() appends what is new behind its own cursor and says what follows. */
+/* A stream of text/event-stream. read() appends what is new behind its own cursor and says what follows: MORE comes with something. */
 enum stream_state { STREAM_MORE, STREAM_IDLE, STREAM_END };
 struct stream {
     enum stream_state (*read)(void *ctx, struct buf *to);   /* on server threads, never two at once; must not block */

@@ -46,7 +46,7 @@ static ssize_t on_read(void *ctx, uint64_t position, char *to, size_t max)
             ex->heartbeat_at_ns = clock_mono_ns() + s->config.heartbeat_ns;
             continue;
         }
-        if (state != STREAM_IDLE)
+        if (ex->stream_ended)
             continue;
         if (ex->sleep.nudged && !ex->nudge_answered) {
             ex->nudge_answered = true;

@@ -48,6 +48,7 @@ struct entry {
     enum entry_state state;
     bool woken;                          /* something came while it was under work */
     int64_t deadline_ns;                 /* parked: when it is looked at again without being woken */
+    int failures;                        /* steps in a row whose result could not be written */
     int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
     atomic_bool cancelled;
 };

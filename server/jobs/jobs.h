@@ -19,12 +19,12 @@
  * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
  * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
  *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
- *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
+ *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
  *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
  *             "created","judged"|null,"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
- *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,
+ *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
  *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
  *             "preconditions":{"target","driver_least"|null,"workspace_bytes","tensors":{name:{"role","dtype","dims","strides","alignment","bytes"}}},
  *             "served_since","history":[{"candidate","speedup","time_ns","evidence","served_since","until"}...newest first, at most 16],"links"}

@@ -62,6 +62,8 @@ void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struc
     const char *version = json_is_string(toolkit) ? json_string_value(toolkit) : json_str(toolkit, "version", NULL);
     if (version)
         json_put_str(record, "toolkit", version);
+    if (json_is_object(json_object_get(certificate, "device")))
+        json_put(record, "device", json_incref(json_object_get(certificate, "device")));
 }
 
 static json_t *integers(const int64_t *list, int count)
@@ -193,8 +195,10 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     json_put_num(doc, "baseline_time_ns", json_num(is_baseline ? result : figures, is_baseline ? "time_ns" : "baseline_ns", 0));
     json_put(doc, "speedup", json_incref(json_object_get(result, "speedup")));
     json_put(doc, "plan", plan_encode(plan, s));
-    if (json_object_get(figures, "device"))
-        json_put(doc, "device", json_incref(json_object_get(figures, "device")));
+    if (json_object_get(record, "device"))
+        json_put(doc, "device", json_incref(json_object_get(record, "device")));
+    if (json_object_get(record, "toolkit"))
+        json_put(doc, "toolkit", json_incref(json_object_get(record, "toolkit")));
     put_parts(doc, record, hash.text);
     json_put(doc, "preconditions", json_incref(before));
     json_put_str(doc, "served_since", now.text);

@@ -6,7 +6,9 @@
 
 #include <math.h>
 
-#define RETRY_WRITE_NS ((int64_t)2000 * 1000000)   /* the store did not take a step's result: the step is done again after this */
+/* The store did not take a step's result: the step is done again after a pause that doubles each time. */
+#define RETRY_WRITE_NS ((int64_t)2000 * 1000000)
+#define RETRY_WRITE_DOUBLINGS 5
 
 void run_spend(json_t *job, const char *what, double more)
 {
@@ -130,6 +132,11 @@ bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns)
         log_line(LOG_INFO, "job ended", "job", e->id, NULL);
         return false;
     }
-    *ret_deadline_ns = result == STEP_PARK ? r.park_until_ns : clock_mono_ns() + RETRY_WRITE_NS;
+    *ret_deadline_ns = r.park_until_ns;
+    e->failures = result == STEP_FAILED ? e->failures + 1 : 0;
+    if (e->failures) {
+        int doublings = e->failures - 1 < RETRY_WRITE_DOUBLINGS ? e->failures - 1 : RETRY_WRITE_DOUBLINGS;
+        *ret_deadline_ns = clock_mono_ns() + (RETRY_WRITE_NS << doublings);
+    }
     return true;
 }

@@ -1,0 +1,13 @@
+# Handlers with the real store and HTTP edge; jobs and the judge are stood in for.
+set(API_TEST_LIBS proteus_api proteus_store Threads::Threads)
+proteus_test(test_api_routes SOURCES test_api_routes.c fake_jobs.c LIBS ${API_TEST_LIBS} ARGS ${PROJECT_SOURCE_DIR}/api/openapi.yaml)
+proteus_test(test_api SOURCES test_api.c fake_jobs.c LIBS ${API_TEST_LIBS})
+proteus_test(test_api_events SOURCES test_api_events.c fake_jobs.c LIBS ${API_TEST_LIBS})
+add_executable(bench_fill bench/fill.c)
+target_link_libraries(bench_fill PRIVATE proteus_flags proteus_store)
+add_executable(bench_streams bench/streams.c)
+target_link_libraries(bench_streams PRIVATE proteus_flags proteus_core)
+if(TARGET proteusd)
+  add_test(NAME e2e_http COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/e2e_http.sh $<TARGET_FILE:proteusd> $<TARGET_FILE:bench_fill>)
+  set_tests_properties(e2e_http PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 180)
+endif()

@@ -1,0 +1,229 @@
+/*
+ * A libcuda.so.1 without a card, for tests of the cuda device's own logic where there is none: memory is the host's (with real
+ * unmapped and read-only pages), our helper kernels and the candidate "k" are C functions, a stray access becomes
+ * CUDA_ERROR_ILLEGAL_ADDRESS and poisons the context as on a card. FAKE_KERNEL chooses what "k" does.
+ */
+#include <cuda.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define MAX_NODES 20000
+#define GRANULE ((size_t)2 << 20)
+
+struct CUfunc_st { const char *name; int args; int bytes[6]; };
+static struct CUfunc_st functions[] = {
+    {"proteus_restore", 3, {8, 4, 8}}, {"proteus_differs", 4, {8, 8, 8, 8}}, {"proteus_read", 3, {8, 8, 8}},
+    {"proteus_scrub", 2, {4, 4}},      {"proteus_empty", 0, {0}},            {"k", 5, {8, 8, 8, 8, 4}}};
+struct node { struct CUfunc_st *f; uint64_t args[6]; CUdeviceptr set; unsigned char value; size_t bytes; };
+struct CUgraph_st { int count; struct node *nodes; };
+static struct CUgraph_st *capturing;
+static CUresult sticky = CUDA_SUCCESS;
+static sigjmp_buf back;
+static int live_maps, live_allocations, scrubs;
+
+int fake_cuda_live(void);
+int fake_cuda_live(void) { return live_maps + live_allocations; }
+int fake_cuda_scrubs(void);
+int fake_cuda_scrubs(void) { return scrubs; }
+
+/* ---- kernels ---- */
+
+struct piece { unsigned char *to; const unsigned char *from; uint64_t bytes, rotate, pattern, first_chunk; uint32_t element, unused; };
+
+static void run_restore(const struct piece *p, uint32_t count, uint64_t chunks)
+{
+    uint64_t expected = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (p[i].first_chunk != expected || !p[i].bytes)
+            abort();
+        expected += (p[i].bytes + 65535) / 65536;
+        for (uint64_t k = 0; k < p[i].bytes; k++)
+            p[i].to[k] = p[i].from ? p[i].from[(k + p[i].rotate * p[i].element) % p[i].bytes] : (unsigned char)(p[i].pattern >> k % 8 * 8);
+    }
+    if (expected != chunks)
+        abort();
+}
+
+static void run_differs(const unsigned char *from, uint64_t bytes, uint64_t pattern, uint64_t *found)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (from[i] != (unsigned char)(pattern >> i % 8 * 8)) {
+            found[0]++;
+            found[1] = i < found[1] ? i : found[1];
+        }
+}
+
+static void run_candidate(float *x, float *s, float *y, float *w, int n)
+{
+    const char *what = getenv("FAKE_KERNEL");
+    if (what && strcmp(what, "nothing") == 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        y[i] = 2 * x[i] + s[i];
+        s[i] += 1;
+        if (w)
+            w[0] = 1;
+    }
+    if (what && strcmp(what, "past_end") == 0)
+        ((volatile float *)y)[n] = 1;
+    if (what && strcmp(what, "write_input") == 0)
+        ((volatile float *)x)[3] = 1;
+    if (what && strcmp(what, "near_before") == 0)
+        y[-2] = 1;
+    if (what && strcmp(what, "near_after") == 0)
+        y[n] = 1;
+}
+
+static void run_node(const struct node *n)
+{
+    if (!n->f) {
+        memset((void *)n->set, n->value, n->bytes);
+        return;
+    }
+    switch (n->f - functions) {
+    case 0: run_restore((const struct piece *)n->args[0], (uint32_t)n->args[1], n->args[2]); break;
+    case 1: run_differs((const unsigned char *)n->args[0], n->args[1], n->args[2], (uint64_t *)n->args[3]); break;
+    case 3: scrubs++; break;
+    case 5: run_candidate((float *)n->args[0], (float *)n->args[1], (float *)n->args[2], (float *)n->args[3], (int)n->args[4]); break;
+    default: break;
+    }
+}
+
+static void on_fault(int sig)
+{
+    (void)sig;
+    siglongjmp(back, 1);
+}
+
+static CUresult do_node(const struct node *n)
+{
+    if (sticky != CUDA_SUCCESS)
+        return sticky;
+    if (capturing) {
+        if (capturing->count == MAX_NODES)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        capturing->nodes[capturing->count++] = *n;
+        return CUDA_SUCCESS;
+    }
+    signal(SIGSEGV, on_fault);
+    if (sigsetjmp(back, 1))
+        sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    else
+        run_node(n);
+    signal(SIGSEGV, SIG_DFL);
+    return CUDA_SUCCESS;
+}
+
+/* ---- the interface, as far as it is used ---- */
+
+CUresult cuInit(unsigned flags) { (void)flags; return getenv("FAKE_NO_CARD") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
+CUresult cuDriverGetVersion(int *v) { *v = 13000; return CUDA_SUCCESS; }
+CUresult cuDeviceGetCount(int *n) { *n = 1; return CUDA_SUCCESS; }
+CUresult cuDeviceGet(CUdevice *d, int n) { *d = n; return CUDA_SUCCESS; }
+CUresult cuDeviceGetName(char *name, int size, CUdevice d) { (void)d; strncpy(name, "Fake H200", (size_t)size); return CUDA_SUCCESS; }
+CUresult cuDeviceGetUuid(CUuuid *u, CUdevice d) { (void)d; memset(u, 0xab, sizeof *u); return CUDA_SUCCESS; }
+CUresult cuDeviceTotalMem(size_t *n, CUdevice d) { (void)d; *n = (size_t)1 << 30; return CUDA_SUCCESS; }
+CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice d) { (void)d; strncpy(id, "0000:01:00.0", (size_t)size); return CUDA_SUCCESS; }
+CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d)
+{
+    (void)d;
+    *v = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9 : a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 2 :
+         a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 232448 : a == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE ? 65536 : 0;
+    return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice d, unsigned f) { (void)d, (void)f; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { (void)d; *c = (CUcontext)1; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRelease(CUdevice d) { (void)d; return sticky; }
+CUresult cuCtxSetCurrent(CUcontext c) { (void)c; return sticky; }
+CUresult cuCtxSynchronize(void) { return sticky; }
+CUresult cuCtxSetLimit(CUlimit l, size_t v) { (void)l, (void)v; return CUDA_SUCCESS; }
+CUresult cuGetErrorName(CUresult r, const char **s) { *s = r == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OTHER"; return CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult r, const char **s) { (void)r; *s = "an error of the fake"; return CUDA_SUCCESS; }
+CUresult cuModuleLoadData(CUmodule *m, const void *image) { (void)image; *m = (CUmodule)1; return sticky; }
+CUresult cuModuleUnload(CUmodule m) { (void)m; return sticky; }
+CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+    (void)m;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, name) == 0) {
+            *f = &functions[i];
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int v) { (void)f, (void)a, (void)v; return CUDA_SUCCESS; }
+CUresult cuFuncGetAttribute(int *v, CUfunction_attribute a, CUfunction f) { (void)f; *v = a == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 256 : 0; return CUDA_SUCCESS; }
+CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, void **extra)
+{
+    (void)extra;
+    if (!c->gridDimX || !c->blockDimX || !c->blockDimY || !c->blockDimZ)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct node n = {.f = f};
+    for (int i = 0; i < f->args; i++)
+        memcpy(&n.args[i], args[i], (size_t)f->bytes[i]);
+    return do_node(&n);
+}
+CUresult cuMemAlloc(CUdeviceptr *p, size_t n) { *p = (CUdeviceptr)malloc(n); live_allocations++; return sticky; }
+CUresult cuMemFree(CUdeviceptr p) { if (p) live_allocations--; free((void *)p); return sticky; }
+CUresult cuMemGetInfo(size_t *f, size_t *t) { *f = *t = (size_t)1 << 30; return sticky; }
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t n, CUstream s) { (void)s; memcpy((void *)to, from, n); return sticky; }
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n) { memcpy(to, (void *)from, n); return sticky; }
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { (void)s, (void)n; memcpy((void *)to, (void *)from, 8); return sticky; }
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) { (void)s; return do_node(&(struct node){.set = to, .value = v, .bytes = n}); }
+CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *p, CUmemAllocationGranularity_flags f) { (void)p, (void)f; *n = GRANULE; return CUDA_SUCCESS; }
+CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t a, CUdeviceptr at, unsigned long long f)
+{
+    (void)a, (void)at, (void)f;
+    void *m = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    live_maps++;
+    *p = (CUdeviceptr)m;
+    return m == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+CUresult cuMemAddressFree(CUdeviceptr p, size_t n) { live_maps--; munmap((void *)p, n); return CUDA_SUCCESS; }
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f) { (void)p, (void)f; *h = n; return CUDA_SUCCESS; }
+CUresult cuMemRelease(CUmemGenericAllocationHandle h) { (void)h; return CUDA_SUCCESS; }
+CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle h, unsigned long long f) { (void)p, (void)o, (void)f; return n == h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+CUresult cuMemUnmap(CUdeviceptr p, size_t n) { mprotect((void *)p, n, PROT_NONE); return CUDA_SUCCESS; }
+CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count)
+{
+    (void)count;
+    return mprotect((void *)p, n, d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_READ | PROT_WRITE) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream *s, unsigned f) { (void)f; *s = (CUstream)1; return CUDA_SUCCESS; }
+CUresult cuStreamDestroy(CUstream s) { (void)s; return CUDA_SUCCESS; }
+CUresult cuStreamSynchronize(CUstream s) { (void)s; return sticky; }
+CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
+{
+    (void)s, (void)m;
+    capturing = calloc(1, sizeof *capturing);
+    capturing->nodes = calloc(MAX_NODES, sizeof *capturing->nodes);
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { (void)s; *g = capturing; capturing = NULL; return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph g) { (void)g; return CUDA_SUCCESS; }
+CUresult cuGraphInstantiate(CUgraphExec *e, CUgraph g, unsigned long long f) { (void)f; *e = (CUgraphExec)g; return CUDA_SUCCESS; }
+CUresult cuGraphExecDestroy(CUgraphExec e) { CUgraph g = (CUgraph)e; free(g->nodes); free(g); return CUDA_SUCCESS; }
+CUresult cuGraphUpload(CUgraphExec e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
+CUresult cuGraphLaunch(CUgraphExec e, CUstream s)
+{
+    CUgraph g = (CUgraph)e;
+    (void)s;
+    for (int i = 0; i < g->count; i++)
+        do_node(&g->nodes[i]);
+    return CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent *e, unsigned f) { (void)f; *e = calloc(1, sizeof(struct timespec)); return CUDA_SUCCESS; }
+CUresult cuEventDestroy(CUevent e) { free(e); return CUDA_SUCCESS; }
+CUresult cuEventRecord(CUevent e, CUstream s) { (void)s; clock_gettime(CLOCK_MONOTONIC, (struct timespec *)e); return sticky; }
+CUresult cuEventElapsedTime(float *ms, CUevent a, CUevent b)
+{
+    const struct timespec *x = (const struct timespec *)a, *y = (const struct timespec *)b;
+    *ms = (float)((double)(y->tv_sec - x->tv_sec) * 1e3 + (double)(y->tv_nsec - x->tv_nsec) / 1e6);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,9 @@
+#pragma once
+#include "server/jobs/jobs.h"
+
+extern const char *fake_devices;       /* JSON; NULL: the judge does not answer */
+extern int64_t fake_submit_ns;         /* a submission takes so long */
+/* What a runner would write. */
+bool fake_event(struct store *s, const char *job, const char *type, int number);
+bool fake_end(struct store *s, const char *id, const char *state, json_t **ret_job, struct err *err);
+bool fake_kernel(struct store *s, const char *hash, const json_t *shape, const char *evidence, const char *cubin);

@@ -1,0 +1,247 @@
+/*
+ * The cuda device's own logic against a driver without a card (fake_cuda.c): guards, faults and what follows them, buffer sets,
+ * rotations, order, outputs. What a real card does is in gpu/test_cuda_device.c. A fault ends a context, so each case forks.
+ */
+#include "tests/device_case.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+enum { N = 1003 };
+static float x[N], s[N], after_x[N], after_s[N], after_y[N];
+static struct device_case c;
+
+static const char *const ptx_text =
+    ".version 8.0\n.target sm_90a\n.address_size 64\n"
+    ".visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u64 k_2, .param .u64 k_3, .param .u32 k_4)\n{\n  ret;\n}\n";
+
+static int live(void)
+{
+    int (*f)(void);
+    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live");
+    if (!symbol)
+        return -1;
+    memcpy(&f, &symbol, sizeof f);
+    return f();
+}
+
+static struct device_program *load(struct device **ret_device)
+{
+    struct err err = {0};
+    struct device_fault fault = {0};
+    struct device_program *p = NULL;
+    case_shape(&c, N);
+    case_fill(x, s, N);
+    c.load = (struct device_load){.shape = &c.shape, .tensors = c.tensors, .plan = &c.plan, .ptx = ptx_text, .ptx_bytes = strlen(ptx_text), .cubin = "x", .cubin_bytes = 1};
+    bool ok = device_cuda.open("cuda:0", ret_device, &err) && device_cuda.load(*ret_device, &c.load, &p, &fault, &err);
+    if (!ok || !p)
+        fprintf(stderr, "load: %s%s\n", err.text, fault.text);
+    check(ok && p);
+    return p;
+}
+
+static bool run(struct device_program *p, enum device_place place, struct device_run_result *result, struct device_fault *fault, struct err *err)
+{
+    static void *after[3] = {after_x, after_s, after_y};
+    const void *const before[3] = {x, s, NULL};
+    *result = (struct device_run_result){.tensors = after};
+    const struct device_run how = {.tensors = before, .poison = UINT64_C(0x7ff7a5a57ff7a5a5), .place = place};
+    return device_cuda.run(p, &how, result, fault, err);
+}
+
+/* In a process of its own: one behaviour of the kernel, and what must come of it. */
+static int run_case(const char *kernel, enum device_place place, enum verdict_code code, bool guards)
+{
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", kernel, 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    int before = live();
+    struct device_run_result result;
+    struct device_fault fault = {0};
+    struct err err = {0};
+    check(p && run(p, place, &result, &fault, &err));
+    check_int(fault.code, code);
+    if (code == VERDICT_OK) {
+        check_int(result.guards_intact, guards);
+        int wrong = 0;
+        for (int i = 0; i < N; i++)
+            wrong += after_y[i] != 2 * x[i] + s[i] || after_s[i] != s[i] + 1 || after_x[i] != x[i];
+        check_int(wrong, 0);
+        check_int(live(), before + 1);      /* the helper's argument list stays; nothing else does */
+    } else {
+        check_str(json_str(fault.detail, "kernel", ""), "k");
+        check_str(json_str(fault.detail, "cuda_error", ""), "CUDA_ERROR_ILLEGAL_ADDRESS");
+        device_fault_done(&fault);
+        check(!run(p, place, &result, &fault, &err));
+        check_int(err.code, ERR_CONFLICT);
+    }
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    return test_failures != 0;
+}
+
+static bool same_order(const int *a, const int *b, int n)
+{
+    return memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+/* Which sets a block launched, by asking for every set's output. */
+static int launched(struct device_program *p, int sets, int *ret)
+{
+    struct err err;
+    int count = 0;
+    for (int set = 0; set < sets; set++)
+        if (device_cuda.time_output(p, set, CASE_Y, after_y, &err))
+            ret[count++] = set;
+    return count;
+}
+
+static int run_timing(void)
+{
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    struct err err = {0};
+    struct device_fault fault = {0};
+    const void *const base[3] = {x, s, NULL};
+    static const bool rotate[3] = {true, false, false};
+    enum { LEAST = 1 << 20, LAUNCHES = 8 };
+    struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
+    int sets = 0, first[128], second[128];
+    struct device_sample sample = {0};
+    check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
+    check(sets > LAUNCHES && (int64_t)sets * N * 16 >= LEAST && sets <= 100);
+    for (int block = 0; block < 3; block++) {
+        /* Blocks 0 and 2 have one order, block 1 another. */
+        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, block == 1 ? 9 : 8}, &sample, &fault, &err));
+        check(sample.launches == LAUNCHES && sample.event_ns > 0 && sample.wall_ns >= sample.event_ns);
+        int *sets_of = block == 1 ? second : first, again[128];
+        int n = launched(p, sets, block == 2 ? again : sets_of);
+        check_int(n, LAUNCHES);
+        if (block == 2)
+            check(same_order(again, first, n));
+        int distinct = 0;
+        int64_t last = -1;
+        for (int i = 0; i < n; i++) {
+            int64_t rotation[OP_MAX_TENSORS];
+            check(device_cuda.time_rotation(p, sets_of[i], rotation, &err) && rotation[CASE_S] == 0 && rotation[CASE_Y] == 0);
+            distinct += rotation[CASE_X] != last;
+            last = rotation[CASE_X];
+            check(device_cuda.time_output(p, sets_of[i], CASE_Y, after_y, &err) && device_cuda.time_output(p, sets_of[i], CASE_S, after_s, &err));
+            int wrong = 0;
+            /* Inouts were restored before each block: their state counts one launch, however many blocks there were. */
+            for (int k = 0; k < N; k++)
+                wrong += after_y[k] != 2 * x[(k + rotation[CASE_X]) % N] + s[k] || after_s[k] != s[k] + 1;
+            check_int(wrong, 0);
+        }
+        check(distinct > n / 2);
+    }
+    check(!same_order(first, second, LAUNCHES));
+    /* More launches than sets: each set once. */
+    check(device_cuda.time_block(p, &(struct device_time_block){1000, 1}, &sample, &fault, &err) && sample.launches == sets);
+    /* A kernel that does nothing leaves poison, not the last block's results. */
+    setenv("FAKE_KERNEL", "nothing", 1);
+    check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    check(device_cuda.time_output(p, first[0], CASE_Y, after_y, &err));
+    int right = 0;
+    for (int k = 0; k < N; k++)
+        right += after_y[k] == 2 * x[k] + s[k];
+    check(right < N / 10);
+    check(!device_cuda.time_output(p, sets, CASE_Y, after_y, &err) && !device_cuda.time_output(p, 0, 3, after_y, &err) &&
+          !device_cuda.time_rotation(p, -1, (int64_t[OP_MAX_TENSORS]){0}, &err));
+    /* Memory that is not there is the candidate's doing; a silly order ours. */
+    c.plan.workspaces[0].bytes = (int64_t)900 << 20;
+    struct device_program *big = NULL;
+    check(device_cuda.load(d, &c.load, &big, &fault, &err) && device_cuda.time_setup(big, &setup, &sets, &fault, &err));
+    check_int(fault.code, VERDICT_RESOURCE_LIMIT);
+    device_fault_done(&fault);
+    check(!device_cuda.time_block(big, &(struct device_time_block){1, 1}, &sample, &fault, &err));
+    device_cuda.unload(big);
+    json_t *figures = NULL;
+    check(device_cuda.calibrate(d, &figures, &err));
+    check(json_num(figures, "node_ns", -1) >= 0 && json_num(figures, "event_pair_ns", -1) >= 0 && json_array_size(json_object_get(figures, "empty_graphs")) == 6);
+    json_decref(figures);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
+static void wide_block(void) { c.plan.steps[0].block[0] = 512; }
+static void much_shared(void) { c.plan.steps[0].shared_bytes = 300000; }
+static void wrong_arguments(void) { c.plan.steps[0].arg_count = 3; }
+
+static int run_refusals(void)
+{
+    static const struct { void (*change)(void); enum verdict_code code; } table[] = {
+        {wide_block, VERDICT_RESOURCE_LIMIT}, {much_shared, VERDICT_RESOURCE_LIMIT}, {wrong_arguments, VERDICT_REJECTED_PLAN}};
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    device_cuda.unload(load(&d));
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct err err = {0};
+        struct device_fault fault = {0};
+        struct device_program *p = (void *)1;
+        case_shape(&c, N);
+        c.plan.steps[0].shared_bytes = 0;
+        table[i].change();
+        check(device_cuda.load(d, &c.load, &p, &fault, &err));
+        check(!p);
+        check_int(fault.code, table[i].code);
+        device_fault_done(&fault);
+    }
+    struct err err = {0};
+    struct device *none = NULL;
+    check(!device_cuda.open("cuda:7", &none, &err));
+    check_int(err.code, ERR_NOT_FOUND);
+    cleanup(json) json_t *list = NULL;
+    check(device_list(&list, &err) && json_array_size(list) == 2);
+    check_str(json_str(json_array_get(list, 0), "id", ""), "cuda:0");
+    check_str(json_str(json_array_get(list, 0), "target", ""), "sm_90a");
+    device_cuda.close(d);
+    return test_failures != 0;
+}
+
+static int run_no_card(void)
+{
+    test_checks = test_failures = 0;
+    setenv("FAKE_NO_CARD", "1", 1);
+    struct err err = {0};
+    struct device *d = NULL;
+    cleanup(json) json_t *list = NULL;
+    check(!device_cuda.open("cuda:0", &d, &err));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check(device_list(&list, &err) && json_array_size(list) == 1);
+    return test_failures != 0;
+}
+
+#define IN_A_CHILD(call)                        \
+    do {                                        \
+        int status = -1;                        \
+        fflush(NULL);                           \
+        pid_t pid = fork();                     \
+        if (pid == 0)                           \
+            _exit(call);                        \
+        waitpid(pid, &status, 0);               \
+        if (status != 0)                        \
+            fprintf(stderr, "%s: %x\n", #call, status); \
+        check_int(status, 0);                   \
+    } while (0)
+
+int main(void)
+{
+    if (live() < 0)
+        test_skip("the libcuda.so.1 found is not the test's: run this through ctest");
+    IN_A_CHILD(run_case("good", DEVICE_AT_END, VERDICT_OK, true));
+    IN_A_CHILD(run_case("good", DEVICE_AT_START, VERDICT_OK, true));
+    IN_A_CHILD(run_case("past_end", DEVICE_AT_END, VERDICT_OK, false));      /* 1003 floats: 4 bytes of alignment are left, and watched */
+    IN_A_CHILD(run_case("write_input", DEVICE_AT_END, VERDICT_OUT_OF_BOUNDS, true));
+    IN_A_CHILD(run_case("near_before", DEVICE_AT_START, VERDICT_OK, false));
+    IN_A_CHILD(run_case("near_before", DEVICE_AT_END, VERDICT_OK, false));
+    IN_A_CHILD(run_case("near_after", DEVICE_AT_START, VERDICT_OK, false));
+    IN_A_CHILD(run_timing());
+    IN_A_CHILD(run_refusals());
+    IN_A_CHILD(run_no_card());
+    return test_done();
+}
