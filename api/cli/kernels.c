@@ -65,7 +65,7 @@ static void print_pair(const char *name, const char *text)
 {
     if (!text || !*text)
         return;
-    printf("  %s%-11s%s ", style_on(STYLE_DIM), name, style_off());
+    printf("  %s%-24s%s ", style_on(STYLE_DIM), name, style_off());
     term_put(text);
     puts("");
 }
