@@ -149,8 +149,9 @@ async function start() {
 /** After a gap: the stream has resumed; what it cannot tell (another store behind the address) a snapshot does. */
 async function resync() {
   try {
+    const before = state.asOf;
     const fresh = await snapshots();
-    if (fresh.asOf < state.asOf) { start(); return; }
+    if (fresh.asOf < before) { start(); return; }
     for (const job of fresh.jobs.values()) takeJob(state, job, job.lastEvent);
     for (const k of fresh.kernels.values()) takeKernel(state, k, k.lastEvent);
     Object.assign(state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox });
