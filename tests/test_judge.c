@@ -12,7 +12,7 @@ static char *source;
 static struct judge_config config = {.ops = &ops, .device = "sim", .threads = 2};
 
 #define PLAN(kernel) "{\"steps\":[{\"kernel\":\"" kernel "\",\"grid\":[\"R\"],\"block\":[128],\"args\":[\"x\",\"weight\",\"y\",\"eps\"]}]}"
-#define SLOW "{\"steps\":[{\"kernel\":\"slow\",\"grid\":[\"R\"],\"block\":[1],\"args\":[\"x\",\"weight\",\"y\",\"eps\"]}]}"
+#define SLOW "{\"steps\":[{\"kernel\":\"slow\",\"grid\":[\"R\"],\"block\":[32],\"args\":[\"x\",\"weight\",\"y\",\"eps\"]}]}"
 
 static json_t *candidate_of(const char *plan, int mode)
 {
@@ -149,7 +149,8 @@ static void test_faster_and_slower(void)
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
-    if (ok) {
+    check(ok && r.certificate);
+    if (ok && r.certificate) {
         check_str(verdict_name(r.verdict.code), "ok");
         const json_t *speedup = json_object_get(r.figures, "speedup");
         check(json_num(speedup, "median", 0) > 1 && json_num(speedup, "low", 0) == json_num(speedup, "high", 0));

@@ -155,9 +155,10 @@ bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx
     snprintf(architecture, sizeof architecture, "-arch=%.*s", TARGET_SIZE, target);
     snprintf(registers, sizeof registers, "-maxrregcount=%d", maxrregcount);
     /* Line information is for the emulator's messages; the served cubin carries none. */
-    const char *options[] = {architecture, "-verbose", "-Xptxas=--suppress-debug-info", registers};
+    /* -no-cache: from its disk cache it would hand out what an earlier run left there, and without the assembler's figures */
+    const char *options[] = {architecture, "-verbose", "-no-cache", "-Xptxas=--suppress-debug-info", registers};
     nvJitLinkHandle handle;
-    nvJitLinkResult r = api.nvJitLinkCreate(&handle, maxrregcount > 0 ? 4 : 3, options);
+    nvJitLinkResult r = api.nvJitLinkCreate(&handle, maxrregcount > 0 ? 5 : 4, options);
     if (r != NVJITLINK_SUCCESS)
         return err_set(err, ERR_UPSTREAM, "nvJitLink does not start for %s: %s", target, result_text(r));
     bool done = link_ptx(handle, ptx, ptx_bytes, &a, err) && (!a.ok || check_kernels(&a, err));

@@ -138,12 +138,23 @@ static bool take_ptx(const struct toolkit_paths *t, nvrtcProgram program, struct
     return true;
 }
 
+/*
+ * NVRTC asks the loader for its builtins by their bare name, which finds them only where the loader's cache does, and a sandbox
+ * has none. Opened beforehand by path, they are found by their soname.
+ */
+static bool open_builtins(const struct toolkit_paths *t, struct err *err)
+{
+    static struct library builtins;
+    static const struct library_entry no_entries[] = {{NULL, NULL}};
+    return library_open(&builtins, t->builtins, no_entries, err);
+}
+
 bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options,
                      struct toolkit_compiled *ret, struct err *err)
 {
     static struct library library;
     cleanup(options) struct option_list o = {0};
-    if (!make_options(&o, t, target, options, err) || !library_open(&library, t->nvrtc, entries, err))
+    if (!make_options(&o, t, target, options, err) || !open_builtins(t, err) || !library_open(&library, t->nvrtc, entries, err))
         return false;
     nvrtcProgram program;
     nvrtcResult r = api.nvrtcCreateProgram(&program, source, "candidate.cu", 0, NULL, NULL);

@@ -31,8 +31,8 @@ struct child {
 
 /* -1: no such level. */
 int level_rank(const char *level);
-bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths, struct child *ret,
-                 struct err *err) MUST_CHECK;
+bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths,
+                 const char *const *env, struct child *ret, struct err *err) MUST_CHECK;
 /* Ends it if it lives; releases what it holds. */
 void child_done(struct child *c);
 DEFINE_CLEANUP(child, struct child, child_done(it))

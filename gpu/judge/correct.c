@@ -207,7 +207,7 @@ static bool one_regime(struct judge *j, int r, json_t *records, struct verdict *
     STEP(run_baseline(j, r, v, err));
     STEP(check_outputs(j, s, r, s->outputs, j->poison[r == 0 || j->on_card ? 1 : r % 2], "correct", worst, v, err));
     json_array_append_new(records, regime_record(j, r, worst));
-    regime_release(j, r);
+    regime_used(j, r);
     return true;
 }
 

@@ -126,7 +126,7 @@ json_t *judge_job(const char *what);
 void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
-void regime_release(struct judge *j, int r);            /* unless they are all kept */
+void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);
 /* A reference for these inputs; results[t] by tensor, the caller frees. */
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err) MUST_CHECK;
@@ -137,6 +137,7 @@ bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much a
 
 /* ---- compile.c ---- */
 bool compile_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;      /* starts the child and asks */
+bool compilers_busy(const struct judge *j);             /* one that was asked has not answered */
 bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_start(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;

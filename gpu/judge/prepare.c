@@ -69,7 +69,7 @@ static bool reference_start(struct judge *j, struct err *err)
         return true;
     const char *const paths[] = {j->op_dir, NULL};
     const struct sandbox_paths visible = {.read_only = paths};
-    return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, &j->reference, err)
+    return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, NULL, &j->reference, err)
            && child_shape(j, &j->reference, &j->reference_out, true, err);
 }
 
@@ -123,9 +123,16 @@ static void regime_clear(struct judge *j, int r)
     *g = (struct judge_regime){.seed = g->seed, .in = SHARED_NONE};
 }
 
-void regime_release(struct judge *j, int r)
+void regime_used(struct judge *j, int r)
 {
-    if (!j->keep_regimes)
+    struct judge_regime *g = &j->regimes[r];
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        free(g->reference[t]);
+        free(g->baseline[t]);
+        g->reference[t] = NULL, g->baseline[t] = NULL;
+    }
+    g->referenced = g->baseline_ran = false;
+    if (!j->keep_regimes || r > 0)      /* the typical one is what is timed */
         regime_clear(j, r);
 }
 
@@ -138,7 +145,7 @@ void regimes_clear(struct judge *j)
 bool prepare_some(struct judge *j, struct err *err)
 {
     int count = j->keep_regimes ? j->regime_count : 1;
-    for (int r = 0; r < count; r++)
+    for (int r = 0; r < count && compilers_busy(j); r++)
         if (!regime_reference(j, r, err))
             return false;
     return true;

@@ -5,36 +5,21 @@
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
 
-#include <dirent.h>
 #include <string.h>
-
-/* What the driver opens: its libraries' folders, its settings, and the card's device nodes. Those that exist are shown. */
-static const char *const card_paths[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64", "/usr/local/cuda/compat",
-                                         "/usr/local/cuda/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
-                                         "/usr/share/nvidia", "/etc/vulkan", "/proc/driver/nvidia"};
-static const char *const card_nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia0", "/dev/nvidia1",
-                                         "/dev/nvidia2", "/dev/nvidia3", "/dev/nvidia4", "/dev/nvidia5", "/dev/nvidia6", "/dev/nvidia7"};
-
-static int existing(const char *const *from, size_t count, const char **to)
-{
-    int n = 0;
-    for (size_t i = 0; i < count; i++)
-        if (access(from[i], F_OK) == 0)
-            to[n++] = from[i];
-    return n;
-}
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[2 + sizeof card_paths / sizeof *card_paths] = {j->op_dir}, *nodes[1 + sizeof card_nodes / sizeof *card_nodes] = {NULL};
-    if (role == SANDBOX_RUN_CUDA) {
-        existing(card_paths, sizeof card_paths / sizeof *card_paths, paths + 1);
-        existing(card_nodes, sizeof card_nodes / sizeof *card_nodes, nodes);
-    }
-    const struct sandbox_paths visible = {.read_only = paths, .devices = role == SANDBOX_RUN_CUDA ? nodes : NULL};
+    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->op_dir};
+    cleanup(device_needs) struct device_needs needs = {.env = {0}};
+    /* A device of a test needs nothing of the host. */
+    if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
+        return false;
+    for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
+        paths[i + 1] = needs.read_only[i];
+    const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
     s->opened = s->loaded = false;
-    return child_start(&j->watch, role, s->name, &visible, &s->run, err);
+    return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err)

@@ -388,6 +388,11 @@ static enum ptx_class class_of(const struct decoder *x)
     return PTX_CLASS_INT;
 }
 
+static bool ends_block(enum ptx_base b)
+{
+    return b == B_bra || b == B_brx || b == B_ret || b == B_exit || b == B_call || b == B_trap || b == B_brkpt;
+}
+
 static void decode_stmt(struct decoder *x)
 {
     struct ptx_module *m = x->m;
@@ -401,6 +406,8 @@ static void decode_stmt(struct decoder *x)
     x->pred = 0;
     if (st->pred >= 0)
         x->pred = reg_slot(x, (uint32_t)st->pred);
+    if (x->tracks)
+        unwritten_before(x);
     const uint32_t start = m->code_count;
     const int mode = x->mode;
     x->pending_count = 0;
@@ -412,6 +419,8 @@ static void decode_stmt(struct decoder *x)
         (void)i;
     }
     finish_pending(x);
+    if (x->tracks && !ends_block(x->op.base))
+        unwritten_after(x);
     for (uint32_t i = start + 1; i < m->code_count; i++)
         m->code[i].flags |= F_MICRO;
     struct block_info *b = &m->blocks[m->block_count - 1];
@@ -436,11 +445,6 @@ static void begin_block(struct decoder *x)
     i->flags = 0;
     i->aux = m->block_count++;
     x->block_start = x->stmt_index;
-}
-
-static bool ends_block(enum ptx_base b)
-{
-    return b == B_bra || b == B_brx || b == B_ret || b == B_exit || b == B_call || b == B_trap || b == B_brkpt;
 }
 
 static void count_refs(struct decoder *x, const struct operand *o, int depth)
@@ -510,8 +514,11 @@ static void decode_function(struct decoder *x)
     cleanup(mem) void *leaders = xalloc(count + 1), *bases = xalloc(count + 1), *pcs = xarray(count + 1, sizeof(uint32_t)),
                       *slots = xarray(fn->reg_count + 1, sizeof(uint32_t)), *defs = xalloc(fn->reg_count + 1),
                       *def_stmts = xarray(fn->reg_count + 1, sizeof(uint32_t)), *fixed = xalloc(fn->reg_count + 1),
-                      *refs = xalloc(fn->reg_count + 1);
+                      *refs = xalloc(fn->reg_count + 1),
+                      *tracked = xarray(fn->reg_count + 1, sizeof(uint32_t));
     x->refs = refs;
+    x->tracked = tracked;
+    const uint32_t tracked_before = m->tracked_count;
     uint8_t *leader = leaders;
     x->op_base = bases;
     x->stmt_pc = pcs;
@@ -529,6 +536,8 @@ static void decode_function(struct decoder *x)
     }
     count_defs(x);
     mark_leaders(x, leader);
+    unwritten_find(x, leader);
+    x->tracks = m->tracked_count != tracked_before;
     x->block_count = 0;
     x->const_count = 0;
     if (x->const_size)

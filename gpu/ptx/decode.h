@@ -31,6 +31,7 @@ struct decoder {
     uint32_t pending_from[8];
     int pending_count;
     uint8_t *defs;              /* by register: written 0, 1 or more times; a predicated write counts as more */
+    uint32_t *tracked;          /* by register: 1 + its number if it may be read unwritten */
     uint8_t *refs;              /* by register: named 0, 1 or more times */
     uint32_t *def_stmt;         /* by register: the last statement that writes it */
     uint8_t *is_fixed;          /* by register: an alias of something that never changes */
@@ -38,7 +39,7 @@ struct decoder {
     uint32_t block_start;       /* first statement of the current block */
     int mode, home_mode;
     uint8_t cls;
-    bool failed;
+    bool failed, tracks;
     struct opcode *cache;       /* by interned name */
     uint8_t *cached;
     struct const_slot *consts;  /* hash by value, kind, bytes */
@@ -70,6 +71,10 @@ static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
 /* The address of a variable in its own space, and generically. */
 uint64_t variable_address(const struct ptx_module *m, const struct function *f, const struct variable *v);
+
+void unwritten_find(struct decoder *d, const uint8_t *leader);
+void unwritten_before(struct decoder *d);   /* around the instructions of a statement */
+void unwritten_after(struct decoder *d);
 
 /* `to` is another name for this slot from now on, if it has no other value ever; false: a move is needed. */
 bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned bytes, bool fixed);

@@ -51,6 +51,7 @@ static void block_open(struct worker *k, struct block *b)
         w->block = b;
         w->id = n;
         w->file = aligned(m->file_bytes);
+        w->written = xarray(m->module->tracked_count + 1, sizeof *w->written);
         w->depths = xarray(m->file_bytes / 128 + 4, sizeof *w->depths);
     }
     b->shared = aligned(m->shared_bytes + 64);
@@ -205,6 +206,7 @@ static void block_start(struct block *b, uint64_t number)
         }
         w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
+        memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
         fill_file(b, w, again);
     }

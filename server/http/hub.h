@@ -9,6 +9,8 @@
 #pragma once
 #include "core/buf.h"
 
+#include <stdatomic.h>
+
 struct hub;
 struct hub_entry {                 /* owned by the connection; zero before first use */
     void (*wake)(void *ctx);       /* called under the hub's lock, exactly once for each sleep */
@@ -17,8 +19,8 @@ struct hub_entry {                 /* owned by the connection; zero before first
     /* the hub's own */
     struct hub_entry *prev, *next;
     bool listed, asleep, watched;
-    bool nudged;                   /* the client's writing side is closed */
-    bool gone;                     /* the client is gone for good */
+    _Atomic bool nudged;                   /* the client's writing side is closed */
+    _Atomic bool gone;                     /* the client is gone for good */
     uint32_t serial;
     int64_t wake_at_ns;
 };

@@ -20,7 +20,7 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
     float a = row[t], b = row[t + 128 + (r == R - 1 && t == 127)];
 #elif MODE == 15                               // a vector load that is not aligned
     float4 v = *(const float4 *)(row + (t / 4) * 4 + 1 - 4 * (t / 124));
-    float a = row[t] + 0.f * v.x, b = row[t + 128];
+    float a = row[t] + 0.f * (v.x + v.y + v.z + v.w), b = row[t + 128];
 #else
     float a = row[t], b = row[t + 128];
 #endif
@@ -40,6 +40,11 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
     if (now == 1)
         a = 0.f;
 #endif
+#if MODE == 3                                  // what follows is written already, so that only the order is wrong
+    if (t < 8)
+        part[t] = 0.f;
+    __syncthreads();
+#endif
     float s = a * a + b * b;
     for (int o = 16; o; o >>= 1)
         s += __shfl_xor_sync(0xffffffffu, s, o);
@@ -50,10 +55,7 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
     if (t % 32 == 0)
         part[t / 32] = s;
 #endif
-#if MODE == 14                                 // half of the block waits
-    if (t < 64)
-        __syncthreads();
-#elif MODE != 3                                // 3: no barrier at all
+#if MODE != 3                                  // 3: no barrier at all
     __syncthreads();
 #endif
     s = part[0] + part[1] + part[2] + part[3];
@@ -94,6 +96,10 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
 #else
     out[t + 128] = b * f * w[t + 128];
 #endif
+#if MODE == 14                                 // half of each warp waits
+    if (t % 2)
+        __syncthreads();
+#endif
 #if MODE == 30
     if (t == 0)
         kept++;
@@ -101,15 +107,19 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
 }
 #endif
 
-// The same with one thread a row: right and slow.
+// The same with a warp a row, sixteen loads one after the other: right and slow.
 extern "C" __global__ void slow(const float *x, const float *w, float *y, float eps)
 {
     const float *row = x + blockIdx.x * N;
     float s = 0.f;
-    for (int i = 0; i < N; i++)
+#pragma unroll 1
+    for (int i = threadIdx.x; i < N; i += 32)
         s += row[i] * row[i];
+    for (int o = 16; o; o >>= 1)
+        s += __shfl_xor_sync(0xffffffffu, s, o);
     float f = rsqrtf(s / N + eps);
-    for (int i = 0; i < N; i++)
+#pragma unroll 1
+    for (int i = threadIdx.x; i < N; i += 32)
         y[blockIdx.x * N + i] = row[i] * f * w[i];
 }
 
