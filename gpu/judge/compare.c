@@ -211,7 +211,7 @@ static void tile_elements(struct walk *w, double tile_rms)
             if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
-        if (w->c->baseline)
+        if (w->c->baseline && isfinite(w->baseline[i]))
             w->ret->baseline_worst = larger(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
     }
 }
