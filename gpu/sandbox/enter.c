@@ -24,6 +24,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 #define NOBODY 65534
 #define UID_BASE 0x70000000u          /* one user a child, so that limits by user count one child alone */
 #define FAILED_EXIT 125
@@ -125,18 +131,15 @@ static bool unshare_all(void)
 static bool set_limits(const struct sandbox_order *o, struct err *err)
 {
     const struct sandbox_limits *l = &o->limits;
-    bool address_space = sandbox_profiles[o->role].address_space;
-#ifdef __SANITIZE_ADDRESS__
-    address_space = false;            /* its shadow alone reserves terabytes */
-#endif
-    rlim_t memory = (rlim_t)l->memory_bytes, absurd = CUDA_ADDRESS_SPACE > memory ? CUDA_ADDRESS_SPACE : memory;
-#ifdef __SANITIZE_ADDRESS__
-    absurd = RLIM_INFINITY;
-#endif
+    rlim_t data = (rlim_t)l->memory_bytes, address_space = data;
+    if (!sandbox_profiles[o->role].address_space && address_space < CUDA_ADDRESS_SPACE)
+        address_space = CUDA_ADDRESS_SPACE;
+    if (SANITIZED)
+        data = address_space = RLIM_INFINITY;      /* its shadow alone reserves terabytes */
     const struct { __rlimit_resource_t resource; rlim_t soft, hard; const char *name; } table[] = {
         {RLIMIT_CPU, (rlim_t)l->cpu_seconds, (rlim_t)l->cpu_seconds + 1, "cpu"},
-        {RLIMIT_AS, address_space ? memory : absurd, address_space ? memory : absurd, "address space"},
-        {RLIMIT_DATA, memory, memory, "data"},
+        {RLIMIT_AS, address_space, address_space, "address space"},
+        {RLIMIT_DATA, data, data, "data"},
         {RLIMIT_STACK, STACK_BYTES, STACK_BYTES, "stack"},
         {RLIMIT_FSIZE, (rlim_t)l->file_bytes, (rlim_t)l->file_bytes, "file size"},
         {RLIMIT_NOFILE, (rlim_t)l->open_files, (rlim_t)l->open_files, "open files"},
