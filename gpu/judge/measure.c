@@ -280,18 +280,11 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     return true;
 }
 
-/* Which set the k-th launch of a block used: the order that the device draws from the block's seed (Fisher-Yates, from the end). */
 static int launched_set(uint64_t order_seed, int sets, int k)
 {
     cleanup(mem) void *memory = xarray((size_t)sets, sizeof(int));
     int *order = memory;
-    for (int i = 0; i < sets; i++)
-        order[i] = i;
-    for (int i = sets - 1; i > 0; i--) {
-        int with = (int)rng_below(order_seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
-        order[i] = order[with];
-        order[with] = swap;
-    }
+    device_set_order(order_seed, sets, order);
     return order[k];
 }
 
