@@ -53,7 +53,8 @@ static bool add_paths(struct words *w, const char *key, const char *const *paths
     return true;
 }
 
-static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l, const struct sandbox_paths *paths, struct err *err)
+static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l,
+                       const struct sandbox_paths *paths, struct err *err)
 {
     w->list[w->count++] = xstrdup(program_invocation_short_name);
     w->list[w->count++] = xstrdup("child");
@@ -77,9 +78,10 @@ static _Noreturn void become_child(char **argv, char **env, int socket, int null
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXEC_FAILED);
     /* The three may sit anywhere, also on 0 to 3: lift them out of the way first. */
-    int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10), up_output = fcntl(output, F_DUPFD, 10);
-    if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 || dup2(up_socket, SANDBOX_SOCKET_FD) < 0 ||
-        close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+    int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10),
+        up_output = fcntl(output, F_DUPFD, 10);
+    if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 ||
+        dup2(up_socket, SANDBOX_SOCKET_FD) < 0 || close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
         _exit(EXEC_FAILED);
     execve("/proc/self/exe", argv, env);
     _exit(EXEC_FAILED);
@@ -94,12 +96,13 @@ static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int 
     return pid;
 }
 
-static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths, const char *const *env,
-                  struct sandbox_child *ret, struct err *err)
+static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
+                  const char *const *env, struct sandbox_child *ret, struct err *err)
 {
     cleanup(words) struct words w = {0};
 #ifdef __SANITIZE_ADDRESS__
-    static const char *const no_env[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};   /* the leak check starts a process: refused inside */
+    /* The leak check starts a process, which is refused inside. */
+    static const char *const no_env[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
 #else
     static const char *const no_env[] = {NULL};
 #endif
@@ -122,7 +125,8 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
     pid_t pid = start_child(w.list, (char **)(env ? env : no_env), theirs, null, head);
     if (pid < 0)
         return err_errno(err, ERR_INTERNAL, "start a child");
-    *ret = (struct sandbox_child){.pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
+    *ret = (struct sandbox_child){
+        .pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
     return true;
 }
 
@@ -247,7 +251,8 @@ void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_stat
 
 bool sandbox_probe(unsigned *ret_layers, struct err *err)
 {
-    static const struct sandbox_limits limits = {.cpu_seconds = 10, .memory_bytes = (int64_t)1 << 30, .open_files = 16, .processes = 16};
+    static const struct sandbox_limits limits = {
+        .cpu_seconds = 10, .memory_bytes = (int64_t)1 << 30, .open_files = 16, .processes = 16};
     struct sandbox_child child = {0};
     struct sandbox_status status;
     if (!spawn(SANDBOX_PROBE, &limits, NULL, NULL, &child, err))
@@ -258,7 +263,8 @@ bool sandbox_probe(unsigned *ret_layers, struct err *err)
     bool told = poll(&p, 1, 10000) == 1 && fd_read_all(child.fd, &layers, sizeof layers, &failed);
     sandbox_stop(&child, 0, &status);
     if (!told)
-        err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code, sandbox_stderr(&child));
+        err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code,
+                sandbox_stderr(&child));
     else
         *ret_layers = layers;
     buf_done(&child.stderr_tail);
