@@ -23,6 +23,8 @@
 #define STDERR_TAIL_BYTES ((size_t)64 * 1024)
 #define STDERR_PIPE_BYTES (256 * 1024)
 #define EXEC_FAILED 127
+#define MOST_DESCRIPTORS 65536
+#define LOOK_MS 2                  /* how often to look for a child's end where there are no pidfds */
 
 static unsigned layers_without;
 
@@ -81,8 +83,11 @@ static _Noreturn void become_child(char **argv, char **env, int socket, int null
     int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10),
         up_output = fcntl(output, F_DUPFD, 10);
     if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 ||
-        dup2(up_socket, SANDBOX_SOCKET_FD) < 0 || close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+        dup2(up_socket, SANDBOX_SOCKET_FD) < 0)
         _exit(EXEC_FAILED);
+    if (close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+        for (int fd = SANDBOX_SOCKET_FD + 1; fd < MOST_DESCRIPTORS; fd++)      /* an older container forbids the call */
+            close(fd);
     execve("/proc/self/exe", argv, env);
     _exit(EXEC_FAILED);
 }
@@ -201,28 +206,34 @@ static void reap(struct sandbox_child *c, bool killed, bool timed_out, struct sa
     c->pid = 0;
 }
 
-/* True once it has ended; false at the deadline (0: none). */
+static bool has_ended(const struct sandbox_child *c)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == c->pid;
+}
+
+/* True once it has ended; false at the deadline (0: none). Takes what it writes meanwhile. */
 static bool await(struct sandbox_child *c, int64_t deadline_ns)
 {
     cleanup(fd) int end = pidfd_open(c->pid, 0);
-    while (end >= 0) {
+    while (!has_ended(c)) {
         int64_t left_ms = deadline_ns ? (deadline_ns - clock_mono_ns() + 999999) / 1000000 : INT_MAX;
         if (left_ms <= 0)
-            return poll(&(struct pollfd){.fd = end, .events = POLLIN}, 1, 0) == 1;
+            return false;
+        if (end < 0 && left_ms > LOOK_MS)
+            left_ms = LOOK_MS;
+        /* A negative descriptor is one that poll skips. */
         struct pollfd p[2] = {{.fd = end, .events = POLLIN}, {.fd = c->stderr_fd, .events = POLLIN}};
-        int n = poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
-        if (n < 0 && errno != EINTR)
-            break;
-        if (n > 0 && p[1].revents & POLLIN)
+        if (poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0 && errno != EINTR)
+            return false;
+        if (p[1].revents & POLLIN) {
             drain(c);
-        else if (n > 0 && p[1].revents) {
+        } else if (p[1].revents) {
             close(c->stderr_fd);
             c->stderr_fd = -1;
         }
-        if (n > 0 && p[0].revents)
-            return true;
     }
-    return false;
+    return true;
 }
 
 void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_status *ret)
