@@ -129,8 +129,8 @@ static int check_outputs(struct device_program *p, int sets, int64_t n, const fl
     return !checked || wrong > (empty ? (int)n : 0);
 }
 
-static int time_one(struct device *d, const char *target, const char *name, const char *source, int64_t n, int launches,
-                    bool empty)
+static int time_one(struct device *d, const char *target, const char *name, const char *source, int64_t n,
+                    int per_thread, int launches, bool empty)
 {
     enum { BLOCKS = 21 };
     static struct device_case c;
@@ -144,6 +144,7 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     c = (struct device_case){.plan = {0}};
     case_shape(&c, n);
     c.plan.workspaces[0].bytes = 256;
+    c.plan.steps[0].grid[0] = (uint32_t)((n / per_thread + 127) / 128);
     case_fill(x, s, n);
     const void *const base[3] = {x, s, NULL};
     const struct device_time_setup setup = {
@@ -197,11 +198,11 @@ static int run_timing(void)
         "blockIdx.x * blockDim.x + threadIdx.x;\n"
         "    if (i < n / 4) { float4 a = x[i], b = s[i]; y[i] = make_float4(2*a.x+b.x, 2*a.y+b.y, 2*a.z+b.z, "
         "2*a.w+b.w); s[i] = make_float4(b.x+1,b.y+1,b.z+1,b.w+1); }\n}\n";
-    int bad = time_one(d, info.target, "empty", empty, SMALL, 200, true);
-    bad += time_one(d, info.target, "1000 elements", KERNEL(REST), SMALL, 200, false);
-    bad += time_one(d, info.target, "4 Mi elements", KERNEL(REST), (int64_t)4 << 20, 20, false);
-    bad += time_one(d, info.target, "4 Mi, float4", vector, (int64_t)4 << 20, 20, false);
-    bad += time_one(d, info.target, "odd size", KERNEL(REST), 1000003, 40, false);
+    int bad = time_one(d, info.target, "empty", empty, SMALL, 1, 200, true);
+    bad += time_one(d, info.target, "1000 elements", KERNEL(REST), SMALL, 1, 200, false);
+    bad += time_one(d, info.target, "4 Mi elements", KERNEL(REST), (int64_t)4 << 20, 1, 20, false);
+    bad += time_one(d, info.target, "4 Mi, float4", vector, (int64_t)4 << 20, 4, 20, false);
+    bad += time_one(d, info.target, "odd size", KERNEL(REST), 1000003, 1, 40, false);
     device_cuda.close(d);
     return bad;
 }
