@@ -596,6 +596,8 @@ static bool take_word_operand(struct parser *p, struct operand *ret)
                 p->f->uses_grid_barrier = true;
             *ret = (struct operand){.kind = O_SPECIAL, .id = s->id,
                                     .component = (uint8_t)(axis ? axis - "xyzw" : 0)};
+            for (size_t i = 7; s->id == SR_ENVREG && i < t.size; i++)
+                ret->component = (uint8_t)(ret->component * 10 + (t.text[i] - '0'));
             if (axis)
                 ret->component = t.text[dot + 1] == 'w' ? 3 : (uint8_t)(t.text[dot + 1] - 'x');
         }
