@@ -194,7 +194,7 @@ static void budgets_and_shapes(void)
     snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':7,'N':8}],'budget':{'wall_seconds':2}}"));
     cleanup(json) json_t *wall = wait_job(&w, id);
     int64_t tried = json_int(shape_of(wall, 0), "tried", 0);
-    check(tried <= 3);   /* 600 ms each of 2 s: at most three, and fewer on a busy machine */
+    check(tried <= 4);   /* 600 ms each: the fifth cannot begin within 2 s */
     check(strstr(json_str(shape_of(wall, 0), "why_ended", ""), "wall_seconds"));
     check_str(json_str(wall, "state", ""), "done");
 }
