@@ -298,10 +298,13 @@ static void garbage_is_survived(void)
         for (int k = 0; k < 1 + i % 5; k++) {
             seed = seed * 1103515245u + 12345u;
             size_t at = (seed >> 8) % text.size;
+            char again[40];
+            size_t size = text.size - at < sizeof again ? text.size - at : sizeof again;
+            memcpy(again, text.data + at, size);
             if (seed & 64)
                 text.data[at] = (char)(seed >> 20);
             else
-                buf_add(&text, text.data + at, text.size - at < 40 ? text.size - at : 40);
+                buf_add(&text, again, size);
         }
         client_send(&c, text.data, text.size);
         shutdown(c.fd, SHUT_WR);
