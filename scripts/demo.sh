@@ -75,9 +75,16 @@ step "3. Fetch it by its shape hash, verify signature and digests against the pi
 show fetch "$hash" --key pinned.pub
 "$proteus" fetch "$hash" --output "$folder/kernel" --key "$folder/pinned.pub" || fail "the kernel was not verified"
 
-step "4. Verify the files once more, offline"
+step "4. Verify the files once more, offline, with proteus and with Debian's minisign"
 show verify kernel/bundle.tar --key pinned.pub --shape-hash "$hash"
-"$proteus" verify "$folder/kernel/bundle.tar" --key "$folder/pinned.pub" --shape-hash "$hash" || fail "the bundle was not verified"
+"$proteus" verify "$folder/kernel/bundle.tar" --key "$folder/pinned.pub" --shape-hash "$hash" >"$folder/verify" || fail "the bundle was not verified"
+tail -n 1 "$folder/verify"
+if command -v minisign >/dev/null 2>&1; then
+    printf '%s$ minisign -Vm kernel/certificate.json -p pinned.pub%s\n' "$dim" "$off"
+    minisign -Vm "$folder/kernel/certificate.json" -p "$folder/pinned.pub" || fail "minisign does not agree"
+else
+    echo "(minisign is not installed; it would verify kernel/certificate.json with the same key)"
+fi
 
 step "5. What the service says of it"
 show kernels "$hash"

@@ -141,15 +141,17 @@ async function start() {
       if (name === 'waiting') lost = true;
       if (name === 'live' && lost) { lost = false; resync(); }
     },
-    problem: async (response) => tell(await problemOf(response)),
+    // 400: an event id that this service has not reached: another store is behind the address now, so all is read anew
+    problem: async (response) => { if (response.status === 400) setTimeout(start, 1000); else tell(await problemOf(response)); },
   });
 }
 
 /** After a gap: the stream has resumed; what it cannot tell (another store behind the address) a snapshot does. */
 async function resync() {
   try {
+    const before = state.asOf;
     const fresh = await snapshots();
-    if (fresh.asOf < state.asOf - 0 && ![...state.jobs.keys()].some((id) => fresh.jobs.has(id)) && state.jobs.size) { start(); return; }
+    if (fresh.asOf < before) { start(); return; }
     for (const job of fresh.jobs.values()) takeJob(state, job, job.lastEvent);
     for (const k of fresh.kernels.values()) takeKernel(state, k, k.lastEvent);
     Object.assign(state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox });

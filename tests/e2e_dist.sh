@@ -2,7 +2,9 @@
 # dist/ moved elsewhere, in a root that holds glibc and nothing else: the programs start, find their files and serve.
 # Usage: e2e_dist.sh SOURCE_DIR BUILD_DIR
 set -u
-[ "$(id -u)" = 0 ] || unshare -Ur true 2>/dev/null || { echo "skipped: neither root nor user namespaces, so no other root can be had"; exit 77; }
+# A mount namespace of its own, so that /proc can be there (programs find themselves by it) and goes with it.
+user=; [ "$(id -u)" = 0 ] || user=-Ur
+unshare $user -m true 2>/dev/null || { echo "skipped: no mount namespace can be had here, so no other root"; exit 77; }
 dir=$(mktemp -d) || exit 1
 server=
 trap '[ -n "$server" ] && kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
@@ -15,7 +17,9 @@ for lib in libc.so.6 libm.so.6 libresolv.so.2 libdl.so.2 libpthread.so.0 librt.s
 cp /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
 : >"$root/dev/null"
 bin=/opt/somewhere/proteus/bin
-if [ "$(id -u)" = 0 ]; then in_root() { exec env -i chroot "$root" "$@"; }; else in_root() { exec env -i unshare -Ur chroot "$root" "$@"; }; fi
+in_root() {
+    exec env -i /usr/bin/unshare $user -m /bin/sh -c 'root=$1; shift; /bin/mount --rbind /proc "$root/proc" && exec /usr/sbin/chroot "$root" "$@"' sh "$root" "$@"
+}
 
 (in_root $bin/proteus version) | grep -q '^proteus ' || fail "proteus does not start"
 (in_root $bin/proteusd --print-config) | grep -q listen || fail "proteusd does not start"

@@ -121,6 +121,15 @@ const char *evidence_word(const json_t *doc)
     return !e ? "-" : !strcmp(e, "measured") ? "measured" : "emulated (estimate)";
 }
 
+void time_text(struct buf *to, const json_t *doc)
+{
+    if (!(json_num(doc, "time_ns", 0) > 0))
+        return;
+    if (strcmp(json_str(doc, "evidence", ""), "measured") != 0)
+        buf_str(to, "~");
+    duration_text(to, json_num(doc, "time_ns", 0));
+}
+
 void axes_text(struct buf *to, const json_t *axes)
 {
     const char *name;

@@ -118,9 +118,7 @@ static void print_shapes(const json_t *job)
         cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
         axes_text(&axes, json_object_get(json_object_get(shape, "shape"), "axes"));
         speedup_text(&speedup, doc_speedup(best));
-        double ns = json_num(best, "time_ns", 0);
-        if (ns > 0)
-            duration_text(&time, ns);
+        time_text(&time, best);
         table_cell(&t, STYLE_PLAIN, "%s", json_str(shape, "shape_hash", "-"));
         table_cell(&t, STYLE_PLAIN, "%s", buf_cstr(&axes));
         table_cell(&t, STYLE_GOOD, "%s", buf_cstr(&speedup));

@@ -48,8 +48,7 @@ static void print_kernels(const json_t *list)
         cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
         axes_text(&axes, json_object_get(shape, "axes"));
         speedup_text(&speedup, doc_speedup(k));
-        if (json_num(k, "time_ns", 0) > 0)
-            duration_text(&time, json_num(k, "time_ns", 0));
+        time_text(&time, k);
         table_cell(&t, STYLE_PLAIN, "%s", json_str(k, "shape_hash", "?"));
         table_cell(&t, STYLE_PLAIN, "%s", json_str(shape, "op", "?"));
         table_cell(&t, STYLE_PLAIN, "%s", json_str(shape, "target", "?"));
@@ -65,7 +64,7 @@ static void print_pair(const char *name, const char *text)
 {
     if (!text || !*text)
         return;
-    printf("  %s%-11s%s ", style_on(STYLE_DIM), name, style_off());
+    printf("  %s%-24s%s ", style_on(STYLE_DIM), name, style_off());
     term_put(text);
     puts("");
 }
@@ -86,8 +85,7 @@ static int kernel_show(struct cli *cli)
     const char *name;
     axes_text(&axes, json_object_get(shape, "axes"));
     speedup_text(&speedup, doc_speedup(r.doc));
-    if (json_num(r.doc, "time_ns", 0) > 0)
-        duration_text(&time, json_num(r.doc, "time_ns", 0));
+    time_text(&time, r.doc);
     print_pair("operator", json_str(shape, "op", NULL));
     print_pair("axes", buf_cstr(&axes));
     print_pair("target", json_str(shape, "target", NULL));
@@ -162,7 +160,6 @@ static void print_line(const char *name, const struct buf *text)
 static void print_certificate(const json_t *certificate)
 {
     const json_t *shape = json_object_get(certificate, "shape"), *device = json_object_get(certificate, "device");
-    const json_t *figures = json_is_object(json_object_get(certificate, "figures")) ? json_object_get(certificate, "figures") : certificate;
     bool measured = !strcmp(json_str(certificate, "evidence", ""), "measured");
     cleanup(buf) struct buf op = {0}, speedup = {0}, time = {0}, on = {0}, evidence = {0}, axes = {0};
     axes_text(&axes, json_object_get(shape, "axes"));
@@ -171,10 +168,9 @@ static void print_certificate(const json_t *certificate)
     term_clean(&op, buf_cstr(&axes), 400);
     buf_str(&op, "  ");
     term_clean(&op, json_str(shape, "target", ""), 16);
-    if (doc_speedup(figures).median > 0)
-        speedup_text(&speedup, doc_speedup(figures)), buf_str(&speedup, measured ? " over the baseline" : " over the baseline, estimated");
-    if (json_num(figures, "time_ns", 0) > 0)
-        duration_text(&time, json_num(figures, "time_ns", 0)), buf_str(&time, measured ? "" : " (estimate)");
+    if (doc_speedup(certificate).median > 0)
+        speedup_text(&speedup, doc_speedup(certificate)), buf_str(&speedup, measured ? " over the baseline" : " over the baseline, estimated");
+    time_text(&time, certificate);
     term_clean(&on, json_is_string(device) ? json_string_value(device) : json_str(device, "name", ""), 100);
     term_clean(&evidence, evidence_word(certificate), 40);
     puts("");

@@ -12,7 +12,8 @@ export function speedup(doc) {
 }
 
 export const speedupText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
-export const intervalText = (s) => (s && s.low > 0 && s.high > 0 ? `${s.low.toFixed(2)} to ${s.high.toFixed(2)}` : '');
+/** An estimate has no interval: its ends are equal. */
+export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(2)} to ${s.high.toFixed(2)}` : '');
 
 export function duration(ns) {
   if (!(ns > 0)) return '–';

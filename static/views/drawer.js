@@ -34,7 +34,7 @@ export async function openCandidate(id) {
       el('div', { class: 'row wrap' }, verdictBadge(v.code), evidenceBadge(c.figures), speedup(c.figures) ? el('strong', null, speedupText(speedup(c.figures))) : null),
       v.text ? el('p', null, v.text) : null,
       v.for_person ? el('p', { class: 'muted' }, v.for_person) : null,
-      facts([['id', c.id], ['language', c.candidate?.language], ['found in phase', v.phase], ['whose fault', v.fault], ['time', c.figures?.time_ns > 0 && `${isMeasured(c.figures) ? '' : '≈ '}${duration(c.figures.time_ns)}`],
+      facts([['id', c.id], ['language', c.candidate?.language], ['last phase', v.phase], ['whose fault', v.fault], ['time', c.figures?.time_ns > 0 && `${isMeasured(c.figures) ? '' : '≈ '}${duration(c.figures.time_ns)}`],
         ['interval', intervalText(speedup(c.figures))], ['notes', c.candidate?.notes], ['advice', v.for_generator]]),
       c.phases?.length ? el('table', null, el('tbody', null, c.phases.map((p) => el('tr', null, el('td', null, String(p.phase)), el('td', { class: 'num' }, typeof p.ms === 'number' ? `${p.ms.toFixed(1)} ms` : ''))))) : null,
       code('Log', log), Object.keys(detail).length ? json('What exactly', detail) : null, code('Source', c.candidate?.source), json('Launch plan', c.candidate?.plan), json('Figures', c.figures));
