@@ -151,7 +151,8 @@ static bool walk_init(struct walk *w, const struct store_page *page, struct err 
     if (page->owner) {
         if (strlen(page->after) != 16 || strspn(page->after, "0123456789abcdef") != 16)
             return bad_cursor(err);
-        w->position_size = store_owner_key(w->position, page->kind, page->owner, strlen(page->owner), strtoull(page->after, NULL, 16));
+        w->position_size = store_owner_key(w->position, page->kind, page->owner, strlen(page->owner),
+                                           strtoull(page->after, NULL, 16));
         return true;
     }
     if (!key_possible(page->after))
@@ -266,7 +267,8 @@ bool store_events(struct store *s, const char *job, int64_t after, int limit, st
     if (!begin(s, &txn, err))
         return false;
     if (after < INT64_MAX && (!job || key_possible(job)))
-        rc = job ? events_of_job(s, txn, job, last, limit, to, &last, &count) : events_of_all(s, txn, last, limit, to, &last, &count);
+        rc = job ? events_of_job(s, txn, job, last, limit, to, &last, &count)
+                 : events_of_all(s, txn, last, limit, to, &last, &count);
     if (rc != 0 && rc != MDB_NOTFOUND)
         return err_from_mdb(err, s, rc, "cannot read events");
     if (ret_last)

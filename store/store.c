@@ -36,14 +36,15 @@ const char *store_kind_name(enum store_kind kind)
 
 static const struct { int rc; enum err_code code; const char *what; } mdb_errors[] = {
     {MDB_NOTFOUND, ERR_NOT_FOUND, "there is no such record"},
-    {MDB_MAP_FULL, ERR_NO_SPACE, "the store has reached the size that it may grow to: raise --store-bytes, or use another --data folder"},
+    {MDB_MAP_FULL, ERR_NO_SPACE, 
+     "the store has reached the size that it may grow to: raise --store-map-bytes, or use another --data folder"},
     {ENOSPC, ERR_NO_SPACE, "the disk is full: free some space, nothing was lost"},
     {EDQUOT, ERR_NO_SPACE, "the disk quota is used up: raise it or free some space, nothing was lost"},
     {EFBIG, ERR_NO_SPACE, "the file may not grow further (ulimit -f, or the file system's limit), nothing was lost"},
     {EROFS, ERR_UNAVAILABLE, "the file system is read-only: use a folder that this user may write"},
     {EACCES, ERR_UNAVAILABLE, "permission denied: use a folder that this user may write"},
     {EPERM, ERR_UNAVAILABLE, "not permitted: use a folder that this user may write"},
-    {ENOMEM, ERR_UNAVAILABLE, "no memory, or no address space, to map it (ulimit -v): lower --store-bytes"},
+    {ENOMEM, ERR_UNAVAILABLE, "no memory, or no address space, to map it (ulimit -v): lower --store-map-bytes"},
     {EIO, ERR_UNAVAILABLE, "the disk failed: look at the kernel's log"},
     {MDB_INVALID, ERR_UNAVAILABLE, "the file is not a store of Proteus: move it away, or use another folder"},
     {MDB_VERSION_MISMATCH, ERR_UNAVAILABLE, "the file was written by another version of LMDB"},
@@ -215,7 +216,8 @@ static bool open_content(struct store *s, struct err *err)
     if (rc == 0 && format > STORE_FORMAT) {
         mdb_txn_abort(txn);
         return err_set(err, ERR_UNAVAILABLE,
-                       "store %s: written by a newer version of Proteus (format %llu, this one knows up to %d): use that version, or another folder",
+                       "store %s: written by a newer version of Proteus (format %llu, this one knows up to %d): "
+                       "use that version, or another folder",
                        s->dir, (unsigned long long)format, STORE_FORMAT);
     }
     if (rc == 0)

@@ -49,14 +49,19 @@ void store_batch_free(struct store_batch *b);
 void store_put(struct store_batch *b, enum store_kind kind, const char *id, const char *owner, const json_t *doc);
 /* Deleting a job takes its events along; deleting what is not there is no error. */
 void store_delete(struct store_batch *b, enum store_kind kind, const char *id);
-/* The batch applies only if the record's current text equals `was` (NULL: only if there is none); else ERR_CONFLICT, nothing written. */
+/* The batch applies only if the record's current text equals `was` (NULL: if there is none); else
+ * ERR_CONFLICT, nothing is written. */
 void store_expect(struct store_batch *b, enum store_kind kind, const char *id, const json_t *was);
 void store_put_blob(struct store_batch *b, const void *data, size_t size, struct hash_hex *ret);
-/* type e.g. "job.state"; job may be NULL. The store puts "id", "time" and, where there is one, "job" in front. doc is copied at once. */
+/*
+ * type e.g. "job.state"; job may be NULL. The store puts "id", "time" and, where there is one, "job" in front. doc is copied at
+ * once.
+ */
 void store_event(struct store_batch *b, const char *type, const char *job, const json_t *doc);
 /*
  * Durable on true. Takes the batch over in any case. *ret_last_event: id of the batch's last event, unchanged if it has none.
- * ERR_CONFLICT (an expectation), ERR_NO_SPACE (map or disk full), ERR_INVALID (a key of more than 511 bytes), ERR_TOO_LARGE (a blob).
+ * ERR_CONFLICT (an expectation), ERR_NO_SPACE (map or disk full), ERR_INVALID (a key of more than 511 bytes), ERR_TOO_LARGE
+ * (a blob of more than 256 MiB).
  */
 bool store_commit(struct store *s, struct store_batch *b, int64_t *ret_last_event, struct err *err) MUST_CHECK;
 
@@ -72,11 +77,17 @@ bool store_get_blob(struct store *s, const char *digest, struct buf *ret, struct
  */
 typedef bool store_each(void *ctx, const char *id, const json_t *doc);
 struct store_page { enum store_kind kind; const char *owner; const char *after; int limit; bool backwards; };
-bool store_list(struct store *s, const struct store_page *page, store_each *each, void *ctx, char **ret_next, int64_t *ret_as_of, struct err *err) MUST_CHECK;
+bool store_list(struct store *s, const struct store_page *page, store_each *each, void *ctx, char **ret_next,
+                int64_t *ret_as_of, struct err *err) MUST_CHECK;
 /* One record with the id of the last event in the same snapshot. */
-bool store_get_as_of(struct store *s, enum store_kind kind, const char *id, json_t **ret, int64_t *ret_as_of, struct err *err) MUST_CHECK;
-/* Events with id > after, of one job or all (job NULL), at most `limit`, oldest first; appends "id: N\nevent: T\ndata: {...}\n\n" to `to`. */
-bool store_events(struct store *s, const char *job, int64_t after, int limit, struct buf *to, int64_t *ret_last, int *ret_count, struct err *err) MUST_CHECK;
+bool store_get_as_of(struct store *s, enum store_kind kind, const char *id, json_t **ret, int64_t *ret_as_of,
+                     struct err *err) MUST_CHECK;
+/*
+ * Events with id > after, of one job or all (job NULL), at most `limit`, oldest first; appends them as they are sent,
+ * "id: N\nevent: T\ndata: {...}\n\n", to `to`. *ret_last: the id of the last one, or `after`.
+ */
+bool store_events(struct store *s, const char *job, int64_t after, int limit, struct buf *to, int64_t *ret_last,
+                  int *ret_count, struct err *err) MUST_CHECK;
 int64_t store_last_event(struct store *s);
 /* Calls back (on the writer thread, after the commit) whenever events were added: "something newer exists". One callback. */
 void store_on_events(struct store *s, void (*notify)(void *ctx, int64_t last), void *ctx);

@@ -176,8 +176,8 @@ static int apply_event(struct txn *t, const struct store_batch_op *op)
     uint64_t id = ++t->event;
     t->event_changed = true;
     cleanup(buf) struct buf text = {0};
-    buf_fmt(&text, "id: %llu\nevent: %s\ndata: {\"id\":%llu,\"time\":\"%s\"%s", (unsigned long long)id, op->id, (unsigned long long)id,
-            clock_text(t->wall_ns).text, op->size ? "," : "");
+    buf_fmt(&text, "id: %llu\nevent: %s\ndata: {\"id\":%llu,\"time\":\"%s\"%s", (unsigned long long)id, op->id,
+            (unsigned long long)id, clock_text(t->wall_ns).text, op->size ? "," : "");
     buf_add(&text, op->data, op->size);
     buf_str(&text, "}\n\n");
     unsigned char bytes[8];

@@ -3,8 +3,8 @@ target_link_libraries(fake_judge PRIVATE proteus_wire)
 proteus_test(test_wire SOURCES test_wire.c LIBS proteus_wire Threads::Threads)
 proteus_test(test_spawn SOURCES test_spawn.c LIBS proteus_spawn ARGS $<TARGET_FILE:fake_judge>)
 proteus_test(test_stats SOURCES test_stats.c LIBS proteus_stats TIMEOUT 300)
-if(TARGET proteus-gpu)
-  proteus_test(test_judge SOURCES test_judge.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu
-    LABELS nvrtc TIMEOUT 600)
-  add_dependencies(test_judge proteus_ops)
-endif()
+proteus_test(test_judge SOURCES test_judge.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu
+  LABELS nvrtc TIMEOUT 900)
+proteus_test(test_judge_liar SOURCES test_judge_liar.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 900)
+add_dependencies(test_judge proteus_ops)
+add_dependencies(test_judge_liar proteus_ops)

@@ -110,7 +110,7 @@ static const struct {
     {"block larger than compiled for", "extern \"C\" __global__ void __launch_bounds__(64) k(const float *x, float *s, float *y, float *w, int n) { y[0] = 1.f; }\n", NULL,
      VERDICT_REJECTED_PLAN, NULL, -1, 0},
     {"race in shared memory",
-     KERNEL("    __shared__ float t[128];\n    t[threadIdx.x] = i < n ? x[i] : 0.f;\n    if (i < n) y[i] = t[(threadIdx.x + 32) % 128];\n"), NULL, VERDICT_RACE, NULL, -1, 0},
+     KERNEL("    __shared__ float t[128];\n    t[threadIdx.x] = 0.f;\n    __syncthreads();\n    t[threadIdx.x] = i < n ? x[i] : 0.f;\n    if (i < n) y[i] = t[(threadIdx.x + 32) % 128];\n"), NULL, VERDICT_RACE, NULL, -1, 0},
 };
 
 static void test_wrong(void)

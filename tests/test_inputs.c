@@ -90,7 +90,7 @@ static void check_slots(const char *more, const char *regime, uint64_t seed, int
     struct tensor tensors[OP_MAX_TENSORS];
     struct err err = {0};
     char text[256];
-    snprintf(text, sizeof text, GDN, more);
+    snprintf(text, sizeof text, "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":16,\"H\":1,\"HV\":1,\"K\":4,\"V\":2%s}}", more);
     shape_of(text, &s, tensors);
     int64_t slots = s.axes[op_axis_index(s.op, "slots")];
     int t = op_tensor_index(s.op, "slot"), padded = 0;

@@ -4,12 +4,15 @@
  */
 #include "gpu/device/device.h"
 #include "gpu/judge/compare.h"
+#include "gpu/judge/golden.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/reference.h"
 #include "server/generate/template_file.h"
 
 #include "core/rng.h"
 #include "tests/test.h"
+
+#include <dirent.h>
 
 static struct op_set ops;
 static struct toolkit_paths toolkit;
@@ -60,6 +63,31 @@ static bool fill_launch(const struct plan *p, const struct plan_step *step, cons
     return true;
 }
 
+/* Runs all steps on the emulator; false: `why` says what is wrong. Buffers of tensors come first in m, in their order. */
+static bool emulate(const struct shape *s, const struct tensor *tensors, const struct plan *plan, const struct ptx_module *module,
+                    const void *const *inputs, struct memory *m, char *why, size_t size)
+{
+    struct err err = {0};
+    uint64_t address = 0x7f0000000000;
+    for (int t = 0; t < s->op->tensor_count; t++)
+        memory_add(m, tensors[t].spec->name, tensors[t].bytes, inputs[t], tensors[t].spec->role != OP_INPUT, &address);
+    for (int w = 0; w < plan->workspace_count; w++)
+        memory_add(m, plan->workspaces[w].name, plan->workspaces[w].bytes, NULL, true, &address);
+    for (int i = 0; i < plan->step_count && !*why; i++) {
+        struct ptx_launch launch = {0};
+        struct ptx_finding found = {0};
+        struct ptx_counts counts;
+        struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = 5, .check_races = true};
+        fill_launch(plan, &plan->steps[i], m, s->op->tensor_count, &launch);
+        launched++;
+        if (!ptx_run(module, &launch, m->buffers, m->count, &options, &found, &counts, &err))
+            snprintf(why, size, "%s", err.text);
+        else if (found.kind != PTX_CLEAN)
+            snprintf(why, size, "%s: %s (%s line %d)", ptx_finding_name(found.kind), found.text, found.opcode, found.source_line);
+    }
+    return !*why;
+}
+
 /* One run of a compiled candidate on a regime's inputs; says what is wrong, "" if nothing. */
 static void run_one(const struct shape *s, const struct tensor *tensors, const struct plan *plan, const struct ptx_module *module, int regime,
                     char *why, size_t size)
@@ -68,28 +96,12 @@ static void run_one(const struct shape *s, const struct tensor *tensors, const s
     void *inputs[OP_MAX_TENSORS] = {0};
     double *right[OP_MAX_TENSORS] = {0};
     struct err err = {0};
-    uint64_t address = 0x7f0000000000;
     *why = 0;
     if (!inputs_make(s, tensors, regime, 77, inputs, &err) || !reference_run(s, tensors, (const void *const *)inputs, right, &err)) {
         snprintf(why, size, "%s", err.text);
         return;
     }
-    for (int t = 0; t < s->op->tensor_count; t++)
-        memory_add(&m, tensors[t].spec->name, tensors[t].bytes, inputs[t], tensors[t].spec->role != OP_INPUT, &address);
-    for (int w = 0; w < plan->workspace_count; w++)
-        memory_add(&m, plan->workspaces[w].name, plan->workspaces[w].bytes, NULL, true, &address);
-    for (int i = 0; i < plan->step_count && !*why; i++) {
-        struct ptx_launch launch = {0};
-        struct ptx_finding found = {0};
-        struct ptx_counts counts;
-        struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = 5, .check_races = true};
-        fill_launch(plan, &plan->steps[i], &m, s->op->tensor_count, &launch);
-        launched++;
-        if (!ptx_run(module, &launch, m.buffers, m.count, &options, &found, &counts, &err))
-            snprintf(why, size, "%s", err.text);
-        else if (found.kind != PTX_CLEAN)
-            snprintf(why, size, "%s: %s (%s line %d)", ptx_finding_name(found.kind), found.text, found.opcode, found.source_line);
-    }
+    emulate(s, tensors, plan, module, (const void *const *)inputs, &m, why, size);
     for (int t = 0; t < s->op->tensor_count && !*why; t++) {
         struct compare_result r;
         const struct compare_case c = {s->op, &tensors[t], right[t], m.buffers[t].data, NULL, inputs[t]};
@@ -104,38 +116,85 @@ static void run_one(const struct shape *s, const struct tensor *tensors, const s
     inputs_free(s->op, (void **)right);
 }
 
-static bool test_candidate(const char *what, const struct shape *s, const json_t *doc, const int *regimes, int regime_count)
+/* Plan and module of a candidate; false: `why` says what is wrong. */
+static bool build(const struct shape *s, const json_t *doc, struct plan *ret_plan, struct ptx_module **ret_module, char *why, size_t size)
 {
     cleanup(candidate) struct candidate c = {0};
     cleanup(buf) struct buf options = {0};
-    cleanup(ptx) struct ptx_module *module = NULL;
     struct faults f = {0};
+    struct err err = {0};
+    struct ptx_finding found = {0};
+    struct toolkit_compiled out = {0};
+    bool ok = candidate_parse(doc, "", &c, &f) && plan_resolve(&c, s, ret_plan, why, size) && candidate_options(&c, s, &options, why, size);
+    ok = ok && toolkit_compile(&toolkit, c.source, s->target, buf_cstr(&options), &out, &err);
+    if (ok && !out.ok)
+        snprintf(why, size, "%s", out.log);
+    ok = ok && out.ok;
+    compiled += ok;
+    ok = ok && ptx_parse(out.ptx, out.ptx_bytes, &ptx_default_limits, ret_module, &found, &err) && *ret_module;
+    if (!ok && !*why)
+        snprintf(why, size, "%s%s%s", f.count ? f.list[0].detail : "", err.text, found.text);
+    free(out.ptx);
+    free(out.log);
+    return ok;
+}
+
+static void test_candidate(const char *what, const struct shape *s, const json_t *doc, const int *regimes, int regime_count)
+{
+    cleanup(ptx) struct ptx_module *module = NULL;
     struct err err = {0};
     struct plan plan;
     struct tensor tensors[OP_MAX_TENSORS];
-    struct ptx_finding found = {0};
-    struct toolkit_compiled out = {0};
     char why[1024] = "";
-    bool ok = candidate_parse(doc, "", &c, &f) && plan_resolve(&c, s, &plan, why, sizeof why) && candidate_options(&c, s, &options, why, sizeof why) &&
-              shape_tensors(s, tensors, &err);
-    if (ok && !toolkit_compile(&toolkit, c.source, s->target, buf_cstr(&options), &out, &err))
-        ok = false;
-    if (ok && !out.ok) {
-        snprintf(why, sizeof why, "%s", out.log);
-        ok = false;
-    }
-    compiled += ok;
-    ok = ok && ptx_parse(out.ptx, out.ptx_bytes, &ptx_default_limits, &module, &found, &err) && module;
+    check(shape_tensors(s, tensors, &err));
+    bool ok = build(s, doc, &plan, &module, why, sizeof why);
     for (int i = 0; ok && i < regime_count; i++) {
         run_one(s, tensors, &plan, module, regimes[i], why, sizeof why);
         ok = !*why;
     }
     check(ok);
     if (!ok)
-        fprintf(stderr, "  %s: %s%s%s%s\n", what, f.count ? f.list[0].detail : "", err.text, found.text, why);
-    free(out.ptx);
-    free(out.log);
-    return ok;
+        fprintf(stderr, "  %s: %s\n", what, why);
+}
+
+static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *tensors, const void *const *inputs, void **outputs, struct err *err)
+{
+    cleanup(json) json_t *doc = NULL;
+    cleanup(ptx) struct ptx_module *module = NULL;
+    cleanup(memory) struct memory m = {0};
+    struct plan plan;
+    char why[1024] = "";
+    (void)ctx;
+    if (!candidate_load(s->op->dir, "baseline", &doc, err))
+        return false;
+    if (!build(s, doc, &plan, &module, why, sizeof why) || !emulate(s, tensors, &plan, module, inputs, &m, why, sizeof why))
+        return err_set(err, ERR_INTERNAL, "%s", why);
+    for (int t = 0; t < s->op->tensor_count; t++)
+        if (outputs[t])
+            memcpy(outputs[t], m.buffers[t].data, (size_t)tensors[t].bytes);
+    return true;
+}
+
+/* The golden files, through the very baselines. */
+static void test_golden(void)
+{
+    int count = 0;
+    for (int i = 0; i < ops.count; i++) {
+        cleanup(str) char *path = xfmt("%s/%s", GOLDEN_DIR, ops.list[i]->name);
+        cleanup(dir) DIR *dir = opendir(path);
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+            cleanup(str) char *file = xfmt("%s/%s", path, e->d_name);
+            struct golden_result r = {0};
+            struct err err = {0};
+            if (*e->d_name == '.')
+                continue;
+            count++;
+            check(golden_check_file(&ops, file, "sm_90a", run_baseline, NULL, &r, &err) && r.match && r.baseline_ran);
+            if (!r.match)
+                fprintf(stderr, "  %s: %s%s\n", file, r.text, err.text);
+        }
+    }
+    check(count >= 7);
 }
 
 static void shape_of(const char *text, struct shape *s)
@@ -246,6 +305,8 @@ int main(int argc, char **argv)
     }
     if (argc < 2 || !strcmp(argv[1], "baselines"))
         test_baselines();
+    if (argc < 2 || !strcmp(argv[1], "golden"))
+        test_golden();
     if (argc < 2 || !strcmp(argv[1], "templates"))
         test_templates();
     printf("%d candidates compiled, %d launches emulated\n", compiled, launched);

@@ -184,7 +184,8 @@ static int probe_environment(void)
         count++;
     if (getenv("PROTEUS_TEST_SECRET") || getenv("PATH") || getenv("HOME"))
         return ESCAPED("saw the supervisor's environment");
-    return count != 1 || !getenv("GIVEN") ? ESCAPED("%d variables, GIVEN is %s", count, getenv("GIVEN") ? "there" : "missing") : 0;
+    int given = getenv("ASAN_OPTIONS") ? 2 : 1;
+    return count != given || !getenv("GIVEN") ? ESCAPED("%d variables, GIVEN is %s", count, getenv("GIVEN") ? "there" : "missing") : 0;
 }
 
 static int probe_descriptors(void)
@@ -397,7 +398,11 @@ struct talk { struct sandbox_child child; unsigned layers, role; };
 
 static bool start(enum sandbox_role role, const struct sandbox_limits *l, const struct sandbox_paths *paths, struct talk *t)
 {
+#ifdef __SANITIZE_ADDRESS__
+    static const char *const env[] = {"GIVEN=1", "ASAN_OPTIONS=detect_leaks=0", NULL};
+#else
     static const char *const env[] = {"GIVEN=1", NULL};
+#endif
     struct err err = {0};
     unsigned hello[2] = {0};
     bool ok = sandbox_spawn(role, l, paths, env, &t->child, &err) && fd_read_all(t->child.fd, hello, sizeof hello, &err);
@@ -483,6 +488,10 @@ static void test_ends(unsigned without)
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct talk t = {0};
+#ifdef __SANITIZE_ADDRESS__
+        if (table[i].code == SIGSEGV)      /* the sanitizer makes an exit of it */
+            continue;
+#endif
         if (!start(SANDBOX_RUN_SIM, &limits, NULL, &t))
             continue;
         pid_t pid = t.child.pid;

@@ -356,7 +356,7 @@ static void map_full(void)
     }
     check(stored > 1 && stored < 6);
     check_int(err.code, ERR_NO_SPACE);
-    check(strstr(err.text, "raise --store-bytes"));
+    check(strstr(err.text, "raise --store-map-bytes"));
     cleanup(str) char *lost = xfmt("r%02d", stored);
     check_int(number_of(s, STORE_JOB, lost), -1);   /* whole or not at all */
     check_int(store_last_event(s), stored);

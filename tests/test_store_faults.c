@@ -167,6 +167,9 @@ int main(int argc, char **argv)
     hash_init();
     if (argc == 3 && strcmp(argv[1], "workload") == 0)
         return workload(argv[2]);
+    /* What a kill leaves does not depend on the disk: memory will do, and spares it thousands of syncs. */
+    if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1);
     int fired = 0;
     for (int fault = 0;; fault++) {
         cleanup(temp) char *dir = temp_dir();

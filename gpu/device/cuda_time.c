@@ -72,13 +72,11 @@ static bool choose_size(const struct device_program *p, const struct device_time
         s->set_bytes = SET_ALIGNMENT;
     if (!CU(err, cuMemGetInfo, &free_bytes, &total_bytes))
         return false;
-    int64_t wanted = how->rotate_bytes_least / (int64_t)s->set_bytes + 2, most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
+    /* Three times what L2 asks for: so many launches in a graph that the events' half microsecond is small beside them. */
+    int64_t wanted = 3 * how->rotate_bytes_least / (int64_t)s->set_bytes + 2, most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
     if (most < 2)
         return fault_set(fault, VERDICT_RESOURCE_LIMIT, NULL, "two sets of buffers and workspaces (%zu bytes each) do not fit into half of the free memory",
                          s->set_bytes);
-    /* A plan smaller than L2 needs many launches in one graph, each on a set of its own: small sets are cheap, so give them all. */
-    if (s->set_bytes * (size_t)how->max_sets <= (size_t)how->rotate_bytes_least * 2)
-        wanted = how->max_sets;
     s->count = (int)(wanted > how->max_sets ? how->max_sets : wanted);
     if (s->count > most)
         s->count = (int)most;
@@ -162,17 +160,6 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
     return true;
 }
 
-static void shuffle(struct cuda_sets *s, uint64_t seed)
-{
-    for (int i = 0; i < s->count; i++)
-        s->order[i] = i;
-    for (int i = s->count - 1; i > 0; i--) {
-        int k = (int)rng_below(seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = s->order[i];
-        s->order[i] = s->order[k];
-        s->order[k] = swap;
-    }
-}
-
 /* Captured from the stream: the launches are then the same calls, with the same attributes, as in a guarded run. */
 static bool build_graph(struct device_program *p, struct cuda_sets *s, int launches, struct device_fault *fault, struct err *err)
 {
@@ -231,7 +218,7 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
         return err_set(err, ERR_INVALID, "a timing block needs a set-up and at least one launch");
     /* Never two launches on one set in one graph: the second would find its inputs in L2 and its inouts changed. */
     int launches = how->launches > s->count ? s->count : how->launches;
-    shuffle(s, how->order_seed);
+    device_set_order(how->order_seed, s->count, s->order);
     if (!build_graph(p, s, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
     if (!restore(p, s, false, err) || !sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))

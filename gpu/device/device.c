@@ -1,6 +1,8 @@
 /* What both devices share: finding one by name, faults, whether a plan fits its module, the list of buffers. */
 #include "gpu/device/inside.h"
 
+#include "core/rng.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -72,6 +74,17 @@ json_t *device_info_encode(const struct device_info *i)
     if (i->health[0])
         json_put_str(doc, "health", i->health);
     return doc;
+}
+
+void device_set_order(uint64_t order_seed, int sets, int *ret_order)
+{
+    for (int i = 0; i < sets; i++)
+        ret_order[i] = i;
+    for (int i = sets - 1; i > 0; i--) {
+        int k = (int)rng_below(order_seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = ret_order[i];
+        ret_order[i] = ret_order[k];
+        ret_order[k] = swap;
+    }
 }
 
 /* ---- faults ---- */

@@ -93,8 +93,10 @@ struct device_ops {
      * timed launch. Each launch has a set of its own, so at most `sets` of them: ret->launches says how many there were.
      */
     bool (*time_block)(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
-    /* Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. A set that
-     * the last block did not launch is ERR_INVALID. */
+    /*
+     * Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. A set that
+     * the last block did not launch (device_set_order) is ERR_INVALID.
+     */
     bool (*time_output)(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
     bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
     /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work, copy bandwidth. */
@@ -102,6 +104,8 @@ struct device_ops {
     /* sim: time of the plan from the counts of a run; NULL on cuda. */
     bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);
 };
+/* The order in which a block launches its sets: the first `launches` of ret_order. Pure; equal on both sides of the pipe. */
+void device_set_order(uint64_t order_seed, int sets, int *ret_order);
 extern const struct device_ops device_sim, device_cuda;
 /* "sim" or "cuda:N"; NULL: unknown kind. */
 const struct device_ops *device_find(const char *id);

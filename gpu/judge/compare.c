@@ -82,6 +82,12 @@ struct compare_tolerance compare_tolerance(const struct op *op, const struct ten
     return ret;
 }
 
+/* fmax is a call into libm; neither side is NaN here. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* ---- the walk ---- */
 
 struct sums {
@@ -169,9 +175,9 @@ static struct sums tile_sums(struct walk *w)
         s.rounding += (q - r) * (q - r);
         s.bias += y - q;
         s.inward += r < 0 ? q - y : y - q;
-        w->max_error = fmax(w->max_error, fabs(e));
-        w->max_baseline = fmax(w->max_baseline, isfinite(b) ? fabs(b) : 0);
-        w->max_reference = fmax(w->max_reference, fabs(r));
+        w->max_error = larger(w->max_error, fabs(e));
+        w->max_baseline = larger(w->max_baseline, isfinite(b) ? fabs(b) : 0);
+        w->max_reference = larger(w->max_reference, fabs(r));
     }
     return s;
 }
@@ -182,7 +188,7 @@ static double allowed_rms(const struct walk *w, const struct sums *s)
     double reference = root_mean(s->reference, s->n);
     if (!w->c->baseline)
         return w->tolerance.rms * reference;
-    return w->tolerance.factor * root_mean(fmax(s->baseline, s->rounding), s->n) + w->floor_rms * reference;
+    return w->tolerance.factor * root_mean(larger(s->baseline, s->rounding), s->n) + w->floor_rms * reference;
 }
 
 static double against(double value, double allowed)
@@ -196,7 +202,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         double r = w->reference[i];
         if (!isfinite(w->rounded[i]))
             continue;
-        double scale = fmax(tile_rms, fabs(r)), error = against(fabs(w->got[i] - r), scale);
+        double scale = larger(tile_rms, fabs(r)), error = against(fabs(w->got[i] - r), scale);
         if (error > w->tolerance.max)
             w->beyond++;
         if (error > w->ret->worst || w->worst_at < 0) {
@@ -205,8 +211,8 @@ static void tile_elements(struct walk *w, double tile_rms)
             if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
-        if (w->c->baseline)
-            w->ret->baseline_worst = fmax(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
+        if (w->c->baseline && isfinite(w->baseline[i]))
+            w->ret->baseline_worst = larger(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
     }
 }
 
@@ -309,7 +315,7 @@ static void judge_bias(struct walk *w)
     const struct sums *s = &w->all;
     double n = (double)s->n;
     double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n);
-    double mean = fmax(fabs(s->bias), fabs(s->inward)) / n;
+    double mean = larger(fabs(s->bias), fabs(s->inward)) / n;
     w->ret->bias = against(mean, allowed);
     if (w->ret->bias > 1)
         fail(w, COMPARE_BIAS, "%s: the error has a bias of %.3g, at most %.3g is rounding: a truncation, a gain or a dropped term",
@@ -341,7 +347,7 @@ static void judge_whole(struct walk *w)
         fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);
     if ((double)w->beyond > (1 - w->tolerance.matched) * (double)s->n)
         fail(w, COMPARE_WORST, "%s: the worst element is off by %.3g of its scale, at most %.3g is allowed", name, r->worst, w->tolerance.max);
-    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * fmax(w->max_baseline, w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
+    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(w->max_baseline, w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
         fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
     if (r->worst > 10 * w->tolerance.max)
         fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);
@@ -397,9 +403,9 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->tolerance = compare_tolerance(c->op, t);
     w->roundoff = dtype_roundoff(t->dtype);
     /* f32 results may differ by the order of their sums: there the floor is a part of the table, not of one rounding */
-    w->floor_rms = fmax(w->roundoff / 2, w->tolerance.rms / 4);
-    w->floor_worst = fmax(4 * w->roundoff, w->tolerance.max / 4);
-    w->floor_bias = fmax(w->roundoff / 8, w->tolerance.rms / 16);
+    w->floor_rms = larger(w->roundoff / 2, w->tolerance.rms / 4);
+    w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);
+    w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
         walk_pieces(w);
         judge_gaps(w);

@@ -41,6 +41,7 @@ struct judge_side {
     json_t *counts;                     /* of the last run */
     double estimate_ns;
     json_t *estimate_terms;
+    uint64_t timed_order;               /* seed of the order of its last timed graph */
 };
 
 /* Inputs, reference results and the baseline's own results of one regime. */

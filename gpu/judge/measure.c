@@ -19,18 +19,19 @@
 #define MOST_SETS_CHECKED 64
 #define CONTROL_RUNS 3
 
+#define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
+
 struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; bool fill_time; };
 static const struct effort efforts[] = {
-    [MODE_TRIAGE] = {12, 2, 6, 2, false},
-    [MODE_FULL] = {30, 8, 4, 6, true},
-    [MODE_RETEST] = {30, 8, 4, 6, true},
+    [MODE_TRIAGE] = {12, 2, 12, 2, false},
+    [MODE_FULL] = {30, 8, 20, 6, true},
+    [MODE_RETEST] = {30, 8, 20, 6, true},
 };
 
 struct clocked {                        /* one side while it is measured */
     struct judge_side *side;
     int sets, launches;
     double per_launch_ns;               /* first guess */
-    uint64_t last_order;                /* seed of the last block's order */
 };
 
 struct session {
@@ -95,9 +96,9 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
 {
     cleanup(json) json_t *answer = NULL;
     json_t *job = judge_job("time_block");
-    c->last_order = rng_at(x->order, 7, x->counter++);
+    c->side->timed_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
-    json_put(job, "order_seed", u64(c->last_order));
+    json_put(job, "order_seed", u64(c->side->timed_order));
     STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0), mhz = json_num(answer, "sm_clock_mhz", 0);
@@ -191,9 +192,10 @@ static void pairs_make(struct pairs *p)
                         xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
 }
 
-static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, bool fill, struct pairs *p, struct verdict *v, struct err *err)
+static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, bool fill, struct pairs *p, struct verdict *v,
+                    struct err *err)
 {
-    int size = x->effort.pairs_in_block, wanted = blocks * size;
+    int wanted = blocks * size;
     double from[2] = {x->gpu_ns[0], x->gpu_ns[1]};
     for (;;) {
         double aim = (double)LIMIT_TIME_AIM_NS;
@@ -213,9 +215,9 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 {
     cleanup(pairs) struct pairs p;
     pairs_make(&p);
-    STEP(collect(x, &x->base, &x->base, x->effort.control_blocks, false, &p, v, err));
+    STEP(collect(x, &x->base, &x->base, x->effort.control_blocks, CONTROL_BLOCK, false, &p, v, err));
     struct stats_result r;
-    stats_compare(p.list, p.count, x->effort.pairs_in_block, rng_at(x->order, 13, x->counter++), &r);
+    stats_compare(p.list, p.count, CONTROL_BLOCK, rng_at(x->order, 13, x->counter++), &r);
     *ret_alike = stats_alike(&r);
     json_array_append_new(records, stats_encode(&r));
     return true;
@@ -302,7 +304,7 @@ static bool check_sets(struct session *x, struct clocked *c, int *ret_checked, s
         return false;
     for (int i = 0; i < wanted; i++) {
         int k = i == 0 ? 0 : i == 1 ? launches - 1 : i == 2 ? launches / 2 : (int)(random_u64() % (uint64_t)launches);
-        STEP(check_set(x, c, launched_set(c->last_order, c->sets, k), v, err));
+        STEP(check_set(x, c, launched_set(c->side->timed_order, c->sets, k), v, err));
     }
     *ret_checked = wanted;
     return true;
@@ -384,7 +386,7 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     pairs_make(&p);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
-    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.fill_time, &p, v, err));
+    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.pairs_in_block, x->effort.fill_time, &p, v, err));
     STEP(check_sets(x, &x->mine, &checked, v, err));
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));

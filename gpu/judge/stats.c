@@ -244,7 +244,8 @@ void stats_compare(const struct stats_pair *pairs, int count, int block_size, ui
 bool stats_alike(const struct stats_result *r)
 {
     bool excludes = r->time.low > 1 || r->time.high < 1;
-    return !excludes && fabs(r->time.median - 1) <= STATS_AA_BIAS;
+    double bias = fabs(r->time.median - 1);
+    return bias <= STATS_AA_BIAS && !(excludes && bias > STATS_AA_NOTED);
 }
 
 /* ---- JSON ---- */

@@ -17,6 +17,7 @@
 #define STATS_GAP 0.005             /* least gap between the quartile intervals */
 #define STATS_SAME 0.01             /* an interval within this of 1 is "same" */
 #define STATS_AA_BIAS 0.005         /* most that the baseline may differ from itself */
+#define STATS_AA_NOTED 0.001        /* a difference that is certain counts from here */
 #define STATS_CLOCK_PAIR 0.01       /* most that two members of a pair may differ in clock */
 #define STATS_CLOCK_LOW 0.75        /* least clock, of the median clock seen */
 #define STATS_DISCARD 0.05          /* most pairs that may be discarded */

@@ -90,8 +90,16 @@ static bool int_to_float(struct decoder *d, uint32_t dst, uint32_t a, enum ptx_t
         lane(d, op, dst, a, 0, 0);
         return true;
     }
-    if (!is_half_one(to) || has(&d->op, M_RZ) || has(&d->op, M_RM) || has(&d->op, M_RP))
+    if (!is_half_one(to) || has(&d->op, M_RM) || has(&d->op, M_RP))
         return false;
+    if (has(&d->op, M_RZ)) { /* cut twice is cut once */
+        a = step(d, op, a, 8);
+        set_mode(d, MODE_RZ);
+        a = step(d, LANE_f64_f32, a, 4);
+        lane(d, to == T_F16 ? LANE_f32_f16_rz : LANE_f32_bf16_rz, dst, a, 0, 0);
+        return true;
+    }
+    set_mode(d, MODE_RN);
     lane(d, to == T_F16 ? LANE_f64_f16 : LANE_f64_bf16, dst, step(d, op, a, 8), 0, 0);
     return true;
 }

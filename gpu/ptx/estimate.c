@@ -18,7 +18,7 @@ static const double issue_cycles[16] = {
     [PTX_CLASS_OTHER] = 1,
 };
 /* Cycles until a dependent instruction may go, for the one warp that takes longest. */
-#define DEPENDENT_CYCLES 4.5
+#define DEPENDENT_CYCLES 2 /* per PTX instruction: ptxas drops a third, and most do not depend on the one before */
 
 static double largest(double a, double b) { return a > b ? a : b; }
 static double smallest(double a, double b) { return a < b ? a : b; }
@@ -41,9 +41,10 @@ void ptx_estimate_time(const struct ptx_counts *c, const struct ptx_launch *l, c
 {
     const double blocks = largest(1, (double)c->blocks), warps_block = largest(1, (double)c->warps / blocks);
     const int per_sm = blocks_resident(l, r, d);
-    const double sms = smallest(d->sm_count, blocks), waves = ceil(blocks / ((double)d->sm_count * per_sm));
+    const double sms = smallest(d->sm_count, blocks);
     const double busiest = ceil(blocks / d->sm_count);                   /* blocks that the busiest SM gets in all */
     const double balance = busiest * sms / blocks;                       /* how much more than an even share that is */
+    const double rounds = busiest / per_sm;                              /* how often its blocks are replaced */
     const double resident = smallest(per_sm, busiest) * warps_block;    /* warps at once on an SM */
     const double load_sectors = largest((double)c->global_load_sectors, (double)c->unique_load_sectors);
     const double store_sectors = largest((double)c->global_store_sectors, (double)c->unique_store_sectors);
@@ -51,29 +52,25 @@ void ptx_estimate_time(const struct ptx_counts *c, const struct ptx_launch *l, c
     const double cold_bytes = 32 * ((double)c->unique_load_sectors + (double)c->unique_store_sectors);
     const double chain = (double)c->dependent_loads;
 
-    /* bytes in flight: a warp has what it asks for between two waits */
-    const double asked = c->warps ? 32 * load_sectors / (double)c->warps / largest(1, chain) : 0;
+    /* bytes in flight: what resident warps ask for in one go, over the latency, bounds the rate of all of them */
+    const double asked = c->warps ? 32 * load_sectors / (double)c->warps : 0;
     const double in_flight = largest(128, asked) * resident * sms;
-    double dram_rate = d->dram_bytes_per_ns, l2_rate = d->l2_bytes_per_ns;
-    if (load_sectors > 0) {
-        dram_rate = smallest(dram_rate, in_flight / d->dram_latency_ns);
-        l2_rate = smallest(l2_rate, in_flight / d->l2_latency_ns);
-    }
+    const double dram_rate = load_sectors > 0 ? smallest(d->dram_bytes_per_ns, in_flight / d->dram_latency_ns) : d->dram_bytes_per_ns;
     double cycles = 0;
     for (int i = 0; i < 16; i++)
         cycles += issue_cycles[i] * (double)c->warp_by_class[i];
     const double longest = (double)c->longest_warp_instructions * DEPENDENT_CYCLES / d->sm_clock_ghz;
-    const double chain_ns = chain > 0 ? d->dram_latency_ns + (chain - 1) * d->dram_latency_ns : 0;
+    const double chain_ns = chain * d->dram_latency_ns;
     const double barriers = c->warps ? (double)c->barriers / (double)c->warps * d->barrier_ns : 0;
 
     struct ptx_estimate e = {.blocks_per_sm = per_sm, .launch_ns = d->launch_ns};
     e.occupancy = smallest(1, per_sm * warps_block / d->max_warps_sm);
     e.dram_ns = cold_bytes / dram_rate;
-    e.l2_ns = all_bytes / l2_rate;
+    e.l2_ns = all_bytes / d->l2_bytes_per_ns;
     e.issue_ns = cycles / sms / 4 / d->sm_clock_ghz * balance;
     e.shared_ns = (double)c->shared_wavefronts / sms / d->sm_clock_ghz * balance;
-    /* one warp's way through: its loads, barriers and instructions one after the other; later waves start as others end */
-    e.latency_ns = (chain_ns + barriers + longest) * (1 + (waves - 1) * 0.5);
+    /* one warp's way through: its loads, barriers and instructions one after the other; blocks of later rounds overlap in part */
+    e.latency_ns = (chain_ns + barriers + longest) * (rounds > 1 ? 1 + (rounds - 1) * 0.6 : 1);
     const struct { const char *name; double ns; } terms[] = {
         {"dram", e.dram_ns}, {"l2", e.l2_ns}, {"issue", e.issue_ns}, {"shared", e.shared_ns}, {"latency", e.latency_ns}, {"launch", e.launch_ns}};
     size_t top = 0;
@@ -82,8 +79,8 @@ void ptx_estimate_time(const struct ptx_counts *c, const struct ptx_launch *l, c
             top = i;
     snprintf(e.bound, sizeof e.bound, "%s", terms[top].name);
     const double busy = largest(largest(e.dram_ns, e.l2_ns), largest(e.issue_ns, e.shared_ns));
-    /* throughput hides latency, but for the first wave's way in: soft maximum of the two */
-    const double work = largest(busy, e.latency_ns) + 0.3 * smallest(busy, e.latency_ns);
+    /* the larger hides most of the smaller */
+    const double work = largest(busy, e.latency_ns) + 0.1 * smallest(busy, e.latency_ns);
     e.ns = e.launch_ns + work;
     *ret = e;
 }

@@ -185,6 +185,25 @@ static void mark_uses(struct decoder *d)
     }
 }
 
+/*
+ * Blocks that a scheduler does not move loads up into from below: loop heads, and what is behind a branch over much code.
+ * A short forward branch becomes predicates. K_ENTER's `op` says so.
+ */
+#define SHORT_BRANCH 24
+static void mark_walls(struct decoder *d, const struct graph *g, uint32_t first_block)
+{
+    struct ptx_module *m = d->m;
+    for (uint32_t b = 0; b + 1 < g->count; b++) {
+        const uint32_t end = m->blocks[first_block + b + 1].first;
+        const uint32_t meet = g->ipdom[b] == NOWHERE ? NOWHERE : m->blocks[first_block + g->ipdom[b]].first;
+        const bool branches = g->succ_first[b + 1] - g->succ_first[b] > 1;
+        const bool over = branches && (meet == NOWHERE || meet < end || meet - end > SHORT_BRANCH) && g->ipdom[b] != g->count - 1;
+        for (uint32_t e = g->succ_first[b]; e < g->succ_first[b + 1]; e++)
+            if (g->succ[e] <= b || over)
+                m->code[m->blocks[first_block + g->succ[e]].first].op = 1;
+    }
+}
+
 bool flow_finish(struct decoder *d, uint32_t first_block)
 {
     struct ptx_module *m = d->m;
@@ -238,6 +257,7 @@ bool flow_finish(struct decoder *d, uint32_t first_block)
             last->aux2 = m->blocks[first_block + meet].first;
         }
     }
+    mark_walls(d, &g, first_block);
     mark_uses(d);
     for (uint32_t pc = fn->code_first; pc < m->code_count; pc++)
         if (m->code[pc].kind == K_LANE && m->code[pc].pred)

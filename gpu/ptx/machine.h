@@ -105,6 +105,7 @@ struct machine {
     const struct fill **moving; /* slots that differ from block to block */
     uint32_t moving_count;
     uint8_t params[32768];
+    uint8_t grid_workspace[GRID_WORKSPACE_BYTES];
     uint64_t total_blocks, threads_block;
     uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
     int64_t deadline_ns, start_ns;

@@ -496,8 +496,8 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
         return store_lanes(w, i, active);
     }
     if (p.region) {
-        k->counts.global_store_requests++;
-        k->counts.global_store_bytes += all;
+        k->counts.global_store_requests += p.region->counted;
+        k->counts.global_store_bytes += p.region->counted ? all : 0;
         count_global(k, p.region, p.offset, all, true);
     } else {
         k->counts.shared_requests++;

@@ -207,6 +207,8 @@ void ptx_finding_set(struct ptx_finding *f, enum ptx_finding_kind kind, const ch
 
 /* Addresses of the generic space; buffers lie below. */
 #define WINDOW_SIZE 0x100000000ull
+#define GRID_WINDOW 0x7fef000000000000ull    /* what cooperative_groups' grid sync counts in */
+#define GRID_WORKSPACE_BYTES 4096
 #define MODULE_WINDOW 0x7ff0000000000000ull
 #define PARAM_WINDOW 0x7ff1000000000000ull
 #define SHARED_WINDOW 0x7ff2000000000000ull

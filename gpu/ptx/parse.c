@@ -266,7 +266,7 @@ static bool take_initialiser(struct parser *p, uint32_t index)
         }
         while (depth && accept(p, '}'))
             depth--;
-    } while (accept(p, ','));
+    } while (depth && accept(p, ','));
     return depth ? syntax(p, "expected '}'") : true;
 }
 
@@ -333,14 +333,19 @@ static bool take_alignment(struct parser *p, uint32_t *ret)
     return true;
 }
 
-struct decl { enum ptx_space space; bool is_extern, is_visible, is_managed, is_pointer; };
+struct decl {
+    enum ptx_space space;
+    bool is_extern, is_visible, is_managed, is_pointer;
+    enum ptx_type type; /* of the name before, in a list of names */
+    uint32_t align, lanes;
+};
 
 /* After the space: qualifiers, type, one name, dimensions. Adds the variable without placing it. */
 static bool take_variable(struct parser *p, struct decl *d, uint32_t *ret)
 {
     struct ptx_module *m = p->m;
-    uint32_t align = 0, lanes = 1;
-    enum ptx_type type = T_NONE;
+    uint32_t align = d->align, lanes = d->lanes ? d->lanes : 1;
+    enum ptx_type type = d->type;
     for (; p->lex.now.kind == TOK_DIRECTIVE; ) {
         const struct token t = p->lex.now;
         enum ptx_space ignored;
@@ -374,6 +379,9 @@ static bool take_variable(struct parser *p, struct decl *d, uint32_t *ret)
     }
     if (!type || type == T_PRED)
         return syntax(p, "a variable needs a type");
+    d->type = type;
+    d->align = align;
+    d->lanes = lanes;
     uint32_t name, size = ptx_types[type].bytes * lanes;
     if (p->lex.now.kind == TOK_PUNCT && is(p, '_'))
         return syntax(p, "expected a name");
@@ -588,6 +596,8 @@ static bool take_word_operand(struct parser *p, struct operand *ret)
                 p->f->uses_grid_barrier = true;
             *ret = (struct operand){.kind = O_SPECIAL, .id = s->id,
                                     .component = (uint8_t)(axis ? axis - "xyzw" : 0)};
+            for (size_t i = 7; s->id == SR_ENVREG && i < t.size; i++)
+                ret->component = (uint8_t)(ret->component * 10 + (t.text[i] - '0'));
             if (axis)
                 ret->component = t.text[dot + 1] == 'w' ? 3 : (uint8_t)(t.text[dot + 1] - 'x');
         }
@@ -1039,7 +1049,7 @@ static bool take_top(struct parser *p)
     if (accept_directive(p, ".section")) {
         if (!(p->lex.now.size >= 6 && !memcmp(p->lex.now.text, ".debug", 6)) && !m->odd_section_line)
             m->odd_section_line = p->lex.now.line;
-        if (p->lex.now.kind == TOK_DIRECTIVE || p->lex.now.kind == TOK_WORD)
+        while (p->lex.now.kind == TOK_DIRECTIVE || p->lex.now.kind == TOK_WORD)
             next(p);
         if (!is(p, '{'))
             return true;

@@ -117,7 +117,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_CLUSTER_CTAID:
     case SR_CLUSTER_CTARANK:
     case SR_IS_EXPLICIT_CLUSTER:
-    case SR_ENVREG:
+    case SR_ENVREG: /* 1 and 2: the workspace's address, upper and lower half; none without a cooperative launch */
+        return !l->cooperative ? 0 : c == 1 ? GRID_WINDOW >> 32 : c == 2 ? (uint32_t)GRID_WINDOW : 0;
     case SR_RESERVED_SMEM:
     case SR_GRAPH_EXEC:
     case SR_CLOCK:
@@ -415,7 +416,8 @@ static bool launch_check(struct machine *m, struct ptx_finding *f)
         const struct variable *v = &m->module->vars[m->entry->params[i]];
         if (l->args[i].bytes != v->bytes)
             return refuse(f, "argument %d has %u bytes; the parameter has %llu", i, l->args[i].bytes, (unsigned long long)v->bytes);
-        BUG_ON(v->bytes > 8);
+        if (v->bytes > 8)
+            return refuse(f, "parameter %d has %llu bytes; a plan passes at most 8", i, (unsigned long long)v->bytes);
         memcpy(m->params + v->offset, &l->args[i].value, v->bytes);
     }
     if (l->dynamic_shared_bytes > 1u << 20)
@@ -446,16 +448,18 @@ static size_t sector_words(uint64_t bytes) { return (size_t)((bytes / 32 + 2) / 
 
 static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int count, struct ptx_finding *f)
 {
-    m->regions = xarray((size_t)count + 1, sizeof *m->regions);
+    m->regions = xarray((size_t)count + 2, sizeof *m->regions);
     for (int i = 0; i < count; i++) {
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
                                         .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
-        if (buffers[i].address + buffers[i].bytes < buffers[i].address || buffers[i].address + buffers[i].bytes > MODULE_WINDOW)
+        if (buffers[i].address + buffers[i].bytes < buffers[i].address || buffers[i].address + buffers[i].bytes > GRID_WINDOW)
             return refuse(f, "buffer %s lies outside the address space", buffers[i].name);
     }
+    m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
+                                                    .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
                                                     .data = m->module->data, .name = "the module's variables"};
     qsort(m->regions, (size_t)m->region_count, sizeof *m->regions, by_address);

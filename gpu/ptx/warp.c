@@ -328,7 +328,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             k->block_threads[i->aux] += lanes;
             k->block_warps[i->aux]++;
             w->instructions += total;
-            w->waited = w->used;
+            w->waited = i->op ? w->used : w->waited;
             k->unreported += (uint64_t)total * lanes;
             *budget -= total + 1;
             i++;

@@ -24,6 +24,12 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#ifdef __SANITIZE_ADDRESS__
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 #define NOBODY 65534
 #define UID_BASE 0x70000000u          /* one user a child, so that limits by user count one child alone */
 #define FAILED_EXIT 125
@@ -104,14 +110,37 @@ static bool write_text(const char *path, const char *text)
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 }
 
+/* The real root becomes a user that owns nothing. In a user namespace we are nobody already. */
+static bool drop_user(struct err *err)
+{
+    if (geteuid() != 0)
+        return true;
+    uid_t id = UID_BASE + ((uid_t)getpid() & 0xffffff);
+    struct stat st;
+    if (fstat(SANDBOX_SOCKET_FD, &st) == 0)
+        id = UID_BASE + ((uid_t)st.st_ino & 0xffffff);     /* pids repeat across pid namespaces; socket inodes do not */
+    /* The plain calls: the C library's also visit its other threads, and pid 1 shares another process's memory. */
+    (void)syscall(SYS_setgroups, 0, NULL);
+    if ((syscall(SYS_setresgid, id, id, id) != 0 || syscall(SYS_setresuid, id, id, id) != 0) &&
+        (syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) != 0 || syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) != 0))
+        return err_errno(err, ERR_INTERNAL, "become nobody");
+    if (syscall(SYS_setuid, 0) == 0)
+        return err_set(err, ERR_INTERNAL, "root came back after it was dropped");
+    return true;
+}
+
 /* Root needs no user namespace to leave everything and become nobody; anyone else needs one to be allowed the rest. */
 static bool unshare_all(void)
 {
     const int rest = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    struct err err;
+    if (geteuid() == 0 && unshare(rest) == 0)
+        return true;
+    /* Root that may not do that (a container's): in a user namespace it would stay the host's root to every file and /proc/sys. */
+    if (geteuid() == 0 && (!drop_user(&err) || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0))
+        return false;
     uid_t uid = geteuid();
     gid_t gid = getegid();
-    if (uid == 0 && unshare(rest) == 0)
-        return true;
     if (unshare(CLONE_NEWUSER | rest) != 0)
         return false;
     char map[64];
@@ -125,18 +154,15 @@ static bool unshare_all(void)
 static bool set_limits(const struct sandbox_order *o, struct err *err)
 {
     const struct sandbox_limits *l = &o->limits;
-    bool address_space = sandbox_profiles[o->role].address_space;
-#ifdef __SANITIZE_ADDRESS__
-    address_space = false;            /* its shadow alone reserves terabytes */
-#endif
-    rlim_t memory = (rlim_t)l->memory_bytes, absurd = CUDA_ADDRESS_SPACE > memory ? CUDA_ADDRESS_SPACE : memory;
-#ifdef __SANITIZE_ADDRESS__
-    absurd = RLIM_INFINITY;
-#endif
+    rlim_t data = (rlim_t)l->memory_bytes, address_space = data;
+    if (!sandbox_profiles[o->role].address_space && address_space < CUDA_ADDRESS_SPACE)
+        address_space = CUDA_ADDRESS_SPACE;
+    if (SANITIZED)
+        data = address_space = RLIM_INFINITY;      /* its shadow alone reserves terabytes */
     const struct { __rlimit_resource_t resource; rlim_t soft, hard; const char *name; } table[] = {
         {RLIMIT_CPU, (rlim_t)l->cpu_seconds, (rlim_t)l->cpu_seconds + 1, "cpu"},
-        {RLIMIT_AS, address_space ? memory : absurd, address_space ? memory : absurd, "address space"},
-        {RLIMIT_DATA, memory, memory, "data"},
+        {RLIMIT_AS, address_space, address_space, "address space"},
+        {RLIMIT_DATA, data, data, "data"},
         {RLIMIT_STACK, STACK_BYTES, STACK_BYTES, "stack"},
         {RLIMIT_FSIZE, (rlim_t)l->file_bytes, (rlim_t)l->file_bytes, "file size"},
         {RLIMIT_NOFILE, (rlim_t)l->open_files, (rlim_t)l->open_files, "open files"},
@@ -155,25 +181,6 @@ static bool set_limits(const struct sandbox_order *o, struct err *err)
         if (setrlimit(table[i].resource, &want) != 0)
             return err_errno(err, ERR_INTERNAL, "limit of %s", table[i].name);
     }
-    return true;
-}
-
-/* The real root becomes a user that owns nothing. In a user namespace we are nobody already. */
-static bool drop_user(struct err *err)
-{
-    if (geteuid() != 0)
-        return true;
-    uid_t id = UID_BASE + ((uid_t)getpid() & 0xffffff);
-    struct stat st;
-    if (fstat(SANDBOX_SOCKET_FD, &st) == 0)
-        id = UID_BASE + ((uid_t)st.st_ino & 0xffffff);     /* pids repeat across pid namespaces; socket inodes do not */
-    /* The plain calls: the C library's also visit its other threads, and pid 1 shares another process's memory. */
-    (void)syscall(SYS_setgroups, 0, NULL);
-    if ((syscall(SYS_setresgid, id, id, id) != 0 || syscall(SYS_setresuid, id, id, id) != 0) &&
-        (syscall(SYS_setresgid, NOBODY, NOBODY, NOBODY) != 0 || syscall(SYS_setresuid, NOBODY, NOBODY, NOBODY) != 0))
-        return err_errno(err, ERR_INTERNAL, "become nobody");
-    if (syscall(SYS_setuid, 0) == 0)
-        return err_set(err, ERR_INTERNAL, "root came back after it was dropped");
     return true;
 }
 

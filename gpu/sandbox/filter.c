@@ -94,9 +94,9 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"mq_open", REFUSE, ALWAYS, "message queues"},
     /* the network: there is none */
     {"socket", REFUSE, NOT_UNIX, "connections"},
-    {"connect", REFUSE, NOT_UNIX, "connections"},
-    {"bind", REFUSE, ALWAYS, "connections"},
-    {"listen", REFUSE, ALWAYS, "connections"},
+    {"connect", REFUSE, ALWAYS, "connections"},
+    {"bind", REFUSE, NOT_UNIX, "connections; CUDA's driver opens a local socket of its own and ends without it"},
+    {"listen", REFUSE, NOT_UNIX, "connections; as bind"},
     {"accept", REFUSE, ALWAYS, "connections"},
     {"accept4", REFUSE, ALWAYS, "connections"},
     /* the machine */

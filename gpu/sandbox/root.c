@@ -160,6 +160,20 @@ static bool second_pivot(struct err *err)
     return true;
 }
 
+/* What in /proc acts on the machine and not on a process. Owners may write there without any capability. */
+static bool mask_proc(struct err *err)
+{
+    static const char *const names[] = {"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", NULL};
+    for (const char *const *n = names; *n; n++) {
+        char path[64];
+        snprintf(path, sizeof path, "/new/proc/%s", *n);
+        if (access(path, F_OK) == 0 &&
+            (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 || !set_attributes(path, MOUNT_ATTR_RDONLY, AT_RECURSIVE)))
+            return err_errno(err, ERR_UNAVAILABLE, "make /proc/%s read-only", *n);
+    }
+    return true;
+}
+
 static bool mount_special(const struct sandbox_order *o, struct err *err)
 {
     char options[96];
@@ -167,7 +181,7 @@ static bool mount_special(const struct sandbox_order *o, struct err *err)
         const struct bind sys = {.source = "/sys", .place = "/sys"};
         if (mkdir("/new/proc", 0555) != 0 || mount("proc", "/new/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
             return err_errno(err, ERR_UNAVAILABLE, "mount /proc");
-        if (!bind_one(&sys, err))
+        if (!mask_proc(err) || !bind_one(&sys, err))
             return false;
     }
     if (o->limits.file_bytes > 0) {

@@ -98,7 +98,11 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
                   struct sandbox_child *ret, struct err *err)
 {
     cleanup(words) struct words w = {0};
+#ifdef __SANITIZE_ADDRESS__
+    static const char *const no_env[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};   /* the leak check starts a process: refused inside */
+#else
     static const char *const no_env[] = {NULL};
+#endif
     if (!make_words(&w, role, limits, paths, err))
         return false;
     int pair[2], output[2];

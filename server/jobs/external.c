@@ -35,7 +35,8 @@ static bool check_candidate(const json_t *doc, const char *pointer, struct fault
         cleanup(str) char *where = xfmt("%s/language", pointer);
         faults_add(f, where, "triton is not taken");
         return err_set(err, ERR_UNPROCESSABLE,
-                       "language \"triton\": this server lacks Triton's compiler (python3 with triton in the compile sandbox): send cuda, or the PTX that Triton gives");
+                       "language \"triton\": this server lacks Triton's compiler (python3 with triton in the compile sandbox): "
+                       "send cuda, or the PTX that Triton gives");
     }
     if (f->count)
         return err_set(err, ERR_INVALID, "the candidate has %d %s, the first at %s: %s", f->count, f->count == 1 ? "fault" : "faults",
@@ -93,12 +94,12 @@ bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *reques
     if (!check_candidate(doc, pointer, f, err))
         return false;
     const json_t *shape = job_shape(job, index);
-    if (strcmp(shape_state(shape), "waiting") != 0 && strcmp(shape_state(shape), "baseline") != 0 && strcmp(shape_state(shape), "searching") != 0)
+    if (!shape_is_open(shape))
         return err_set(err, ERR_CONFLICT, "the search for shape %s has ended (%s)", json_str(shape, "shape_hash", ""),
                        json_str(shape, "why_ended", shape_state(shape)));
     struct id id = id_new("cand");
-    record = candidate_record_new(id.text, job_id, json_str(shape, "shape_hash", ""), json_str(job, "op", ""), (json_t *)(uintptr_t)doc, NULL,
-                                  false);
+    record = candidate_record_new(id.text, job_id, json_str(shape, "shape_hash", ""), json_str(job, "op", ""),
+                                  (json_t *)(uintptr_t)doc, NULL, false);
     for (int tries = 0; tries < JOBS_TRIES; tries++) {
         struct err why = {0};
         if (add(j, job_id, job, record, &why)) {

@@ -88,12 +88,13 @@ struct job_request {
     double gpu_seconds;                         /* 0: no limit of its own */
 };
 json_t *job_new(const char *id, const struct job_request *r, const char *caller);
-json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate, json_t *origin,
-                             bool is_baseline);
+json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate,
+                             json_t *origin, bool is_baseline);
 bool job_is_final(const json_t *job);
 json_t *job_shape(const json_t *job, int index);         /* borrowed */
 int job_shape_index(const json_t *job, const char *hash);   /* -1: none */
 const char *shape_state(const json_t *shape);
+bool shape_is_open(const json_t *shape);                 /* its search has not ended */
 /* {"candidate","time_ns","speedup","evidence"} of a judged candidate's figures; new reference. */
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
 double result_speedup(const json_t *result);             /* the median; 0: none */
@@ -110,7 +111,8 @@ void event_done(struct store_batch *b, const json_t *job);
  * Ends the job as it is in the store: waiting candidates are dropped, last events written. *job is the record as the caller knows
  * it and becomes the ended one. False with ERR_CONFLICT when the job is not as known any more.
  */
-bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct err *why, double more_wall_seconds, struct err *err) MUST_CHECK;
+bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct err *why, double more_wall_seconds,
+             struct err *err) MUST_CHECK;
 
 /* ---- runner.c ---- */
 struct run {

@@ -83,8 +83,8 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
     return doc;
 }
 
-json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate, json_t *origin,
-                             bool is_baseline)
+json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate,
+                             json_t *origin, bool is_baseline)
 {
     static const char *const later[] = {"verdict", "figures"};
     json_t *doc = json_object(), *links = json_object();
@@ -128,6 +128,15 @@ int job_shape_index(const json_t *job, const char *hash)
 const char *shape_state(const json_t *shape)
 {
     return json_str(shape, "state", "");
+}
+
+bool shape_is_open(const json_t *shape)
+{
+    static const char *const open[] = {"waiting", "baseline", "searching"};
+    for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+        if (strcmp(shape_state(shape), open[i]) == 0)
+            return true;
+    return false;
 }
 
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline)
@@ -272,7 +281,7 @@ static void end_shapes(json_t *job, const char *reason)
     json_t *shape;
     json_array_foreach(json_object_get(job, "shapes"), i, shape) {
         bool begun = strcmp(shape_state(shape), "searching") == 0;
-        if (!begun && strcmp(shape_state(shape), "waiting") != 0 && strcmp(shape_state(shape), "baseline") != 0)
+        if (!shape_is_open(shape))
             continue;
         json_put_str(shape, "state", begun ? "done" : "skipped");
         json_put_str(shape, "why_ended", reason);

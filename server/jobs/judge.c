@@ -46,7 +46,8 @@ static json_t *phase_event(const struct judging *g, const json_t *phase)
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)phase, key, value)
-        if (!json_object_get(doc, key) && strcmp(key, "job") != 0 && (small || strcmp(key, "phase") == 0 || strcmp(key, "state") == 0))
+        if (!json_object_get(doc, key) && strcmp(key, "job") != 0 &&
+            (small || strcmp(key, "phase") == 0 || strcmp(key, "state") == 0))
             json_object_set(doc, key, value);
     return doc;
 }
@@ -140,7 +141,8 @@ static enum judged after_error(struct judging *g, const struct err *why, bool *r
     if (!note_error(g, why, json_int(g->record, "judge_errors", 0) + 1, in_a_row))
         return JUDGE_STOP;
     if (!is_baseline && why->code == ERR_UPSTREAM && crashed_before) {
-        verdict_set(&ret->verdict, VERDICT_FAULT, "judge", "it made %d judges in a row end badly: %.400s", CRASHES_OF_A_CANDIDATE, why->text);
+        verdict_set(&ret->verdict, VERDICT_FAULT, "judge", "it made %d judges in a row end badly: %.400s", CRASHES_OF_A_CANDIDATE,
+                    why->text);
         return JUDGED;
     }
     if (in_a_row > g->r->j->config.judge_retries) {

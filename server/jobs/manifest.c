@@ -111,6 +111,12 @@ static bool preconditions(const struct shape *s, const struct plan *p, const cha
     json_put(doc, "driver_least", driver ? json_string(driver) : json_null());
     json_put_int(doc, "workspace_bytes", workspace);
     json_put(doc, "tensors", tensors_encode(s, tensors));
+    json_t *scalars = json_object();
+    for (int i = 0; i < s->op->scalar_count; i++) {
+        const struct op_scalar *scalar = &s->op->scalars[i];
+        json_put(scalars, scalar->name, json_pack("{s:s,s:f}", "dtype", dtype_name(scalar->dtype), "value", scalar->value));
+    }
+    json_put(doc, "scalars", scalars);
     *ret = doc;
     return true;
 }
@@ -122,7 +128,8 @@ static bool resolve_plan(const struct shape *s, const json_t *candidate, struct 
     char why[240];
     if (!candidate_parse(candidate, "", &c, &f))
         return err_set(err, ERR_INTERNAL, "a judged candidate cannot be read: %s: %s", f.list[0].pointer, f.list[0].detail);
-    return plan_resolve(&c, s, ret, why, sizeof why) || err_set(err, ERR_INTERNAL, "a judged candidate's plan does not resolve: %s", why);
+    return plan_resolve(&c, s, ret, why, sizeof why) ||
+           err_set(err, ERR_INTERNAL, "a judged candidate's plan does not resolve: %s", why);
 }
 
 static void put_history(json_t *manifest, const json_t *old, const char *now)
@@ -158,7 +165,8 @@ static void put_parts(json_t *manifest, const json_t *record, const char *hash)
         json_put_str(links, part_names[i], path);
     }
     cleanup(str) char *self = xfmt("/v1/kernels/%s", hash), *bundle = xfmt("/v1/kernels/%s/bundle.tar", hash);
-    cleanup(str) char *candidate = xfmt("/v1/candidates/%s", json_str(record, "id", "")), *job = xfmt("/v1/jobs/%s", json_str(record, "job", ""));
+    cleanup(str) char *candidate = xfmt("/v1/candidates/%s", json_str(record, "id", ""));
+    cleanup(str) char *job = xfmt("/v1/jobs/%s", json_str(record, "job", ""));
     json_put_str(links, "self", self);
     json_put_str(links, "bundle.tar", bundle);
     json_put_str(links, "candidate", candidate);
@@ -168,7 +176,8 @@ static void put_parts(json_t *manifest, const json_t *record, const char *hash)
     json_put(manifest, "links", links);
 }
 
-static bool manifest_new(const struct shape *s, const json_t *record, const json_t *result, const json_t *old, json_t **ret, struct err *err)
+static bool manifest_new(const struct shape *s, const json_t *record, const json_t *result, const json_t *old, json_t **ret,
+                         struct err *err)
 {
     const json_t *candidate = json_object_get(record, "candidate"), *figures = json_object_get(record, "figures");
     cleanup(mem) void *memory = xalloc(sizeof(struct plan));

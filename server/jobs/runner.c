@@ -63,7 +63,8 @@ bool run_load_shape(struct run *r, int index, struct err *err)
     if (r->shape_index == index)
         return true;
     if (!shape_parse(r->j->ops, json_object_get(doc, "shape"), NULL, "", &s, &f))
-        return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged any more: %s: %s", hash, f.list[0].pointer, f.list[0].detail);
+        return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged any more: %s: %s", hash, f.list[0].pointer,
+                       f.list[0].detail);
     if (strcmp(shape_hash(&s).text, hash) != 0)
         return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged any more: operator %s is now another version (%d)", hash,
                        s.op->name, s.op->version);

@@ -45,7 +45,8 @@ static int shapes_in(const json_t *job, const char *state, const char *or_state)
 static int64_t candidates_left(const struct run *r, int index)
 {
     int64_t tried = json_int(job_shape(r->job, index), "tried", 0), shapes = shapes_in(r->job, "waiting", "searching");
-    int64_t left = json_int(json_object_get(r->job, "budget"), "candidates", 0) - json_int(json_object_get(r->job, "spent"), "candidates", 0);
+    const json_t *budget = json_object_get(r->job, "budget"), *spent = json_object_get(r->job, "spent");
+    int64_t left = json_int(budget, "candidates", 0) - json_int(spent, "candidates", 0);
     int64_t share = shapes > 0 ? (left + tried + shapes - 1) / shapes - tried : left;
     return share < left ? share : left;
 }
@@ -249,7 +250,8 @@ static enum step_result propose_own(struct run *r)
 static enum step_result wait_for_candidates(struct run *r)
 {
     double left_s = json_num(json_object_get(r->job, "budget"), "wall_seconds", 0) - wall_spent(r);
-    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS, limit_ns = now_ns + (int64_t)(left_s * 1e9) + 1000000;
+    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS;
+    int64_t limit_ns = now_ns + (int64_t)(left_s * 1e9) + 1000000;
     if (now_ns >= save_ns)
         return run_commit(r, store_batch_new(), run_next(r), NULL);
     r->park_until_ns = limit_ns < save_ns ? limit_ns : save_ns;

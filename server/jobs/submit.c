@@ -12,7 +12,8 @@ static void request_done(struct job_request *r)
 }
 DEFINE_CLEANUP(request, struct job_request, request_done(it))
 
-/* "/axes/B" of a shape by itself is "/shapes/2/B" of the request, or "/shapes/2/axes/B" where it was written so; the rest is common. */
+/* "/axes/B" of a shape by itself is "/shapes/2/B" of the request, or "/shapes/2/axes/B" where it was written so; the rest
+ * is common. */
 static void move_faults(const struct faults *from, int index, bool wrapped, struct faults *to)
 {
     static const char *const common[] = {"/op", "/target", "/dtypes"};
@@ -134,14 +135,16 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
     } else if (!(r->generator = j->config.find_generator(text))) {
         faults_add(f, "/generator", "%s is not there", text);
         return err_set(err, ERR_UNPROCESSABLE,
-                       "generator \"%s\": this server has no generator of that name, it lacks the client for a model's endpoint: use \"template\", or \"external\" and send candidates",
+                       "generator \"%s\": this server has no generator of that name, it lacks the client for a model's endpoint: "
+                       "use \"template\", or \"external\" and send candidates",
                        text);
     }
     const json_t *baseline = json_object_get(request, "baseline");
     if (baseline && !json_is_null(baseline)) {
         faults_add(f, "/baseline", "a job's own baseline is not taken");
         return err_set(err, ERR_UNPROCESSABLE,
-                       "baseline: this server lacks judging a job's own baseline; leave it out, and the operator's baseline.cu is the one to beat");
+                       "baseline: this server lacks judging a job's own baseline; "
+                       "leave it out, and the operator's baseline.cu is the one to beat");
     }
     return true;
 }

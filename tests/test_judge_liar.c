@@ -1,0 +1,382 @@
+/*
+ * The supervisor against a device that lies: a run child whose device returns wrong outputs, false flags, impossible figures,
+ * other bits each time, dies, hangs or eats memory. And the measurement on a "card" whose times this program makes up, so that
+ * pairing, control runs, timers and the checks of timed outputs are tested where there is no card.
+ *
+ * The lie is the plan's dynamic shared memory in bytes: the one number of a candidate that a device sees and nothing else uses.
+ * Usage: test_judge_liar OPS_DIR
+ */
+#include "core/clock.h"
+#include "core/rng.h"
+#include "gpu/judge/judge.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <signal.h>
+
+enum lie {
+    HONEST = 0, ZEROS, GUARDS, INPUTS, CRASH, SILENT_EXIT, SLEEP, SPIN, MEMORY, WRONG_CODE, OK_CODE, ESTIMATE_NAN, ESTIMATE_ZERO, ESTIMATE_TINY,
+    BITS_VARY, POISON_SHOWS, OUR_ERROR, NO_ANSWER_TEXT,
+    /* card */
+    TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
+    IMPOSSIBLY_FAST, DRIFTS, NOISY
+};
+
+/* ---- the device ---- */
+
+struct device { char kind[8]; };
+struct device_program {
+    enum lie lie;
+    const struct shape *shape;
+    const struct tensor *tensors;
+    int64_t rows, width;
+    int sets, launches;
+    uint64_t seed, order;
+    const void *base[OP_MAX_TENSORS];
+    int blocks;
+};
+
+static bool liar_open(const char *id, struct device **ret, struct err *err)
+{
+    (void)err;
+    struct device *d = xalloc(sizeof *d);
+    snprintf(d->kind, sizeof d->kind, "%s", strncmp(id, "cuda", 4) == 0 ? "cuda" : "sim");
+    *ret = d;
+    return true;
+}
+
+static void liar_close(struct device *d)
+{
+    free(d);
+}
+
+static bool liar_info(struct device *d, struct device_info *ret, struct err *err)
+{
+    (void)err;
+    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .l2_bytes = 62914560, .healthy = true};
+    snprintf(ret->kind, sizeof ret->kind, "%s", d->kind);
+    return true;
+}
+
+static bool liar_load(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err)
+{
+    (void)d, (void)fault, (void)err;
+    struct device_program *p = xalloc(sizeof *p);
+    *p = (struct device_program){.lie = (enum lie)what->plan->steps[0].shared_bytes, .shape = what->shape, .tensors = what->tensors,
+                                 .rows = what->tensors[0].dims[0], .width = what->tensors[0].dims[1]};
+    *ret = p;
+    return true;
+}
+
+static void liar_unload(struct device_program *p)
+{
+    free(p);
+}
+
+/* y = x / sqrt(mean x^2 + eps) * weight, as a good kernel would. */
+static void compute(const struct device_program *p, const float *x, const float *w, float *y)
+{
+    for (int64_t r = 0; r < p->rows; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < p->width; i++)
+            sum += (double)x[r * p->width + i] * x[r * p->width + i];
+        double factor = 1 / sqrt(sum / (double)p->width + 1e-6);
+        for (int64_t i = 0; i < p->width; i++)
+            y[r * p->width + i] = (float)(x[r * p->width + i] * factor * w[i]);
+    }
+}
+
+static void die(enum lie lie)
+{
+    if (lie == CRASH)
+        raise(SIGSEGV);
+    if (lie == SILENT_EXIT)
+        _exit(0);
+    while (lie == SLEEP)
+        clock_sleep_ns(1000000000);
+    for (volatile uint64_t n = 0; lie == SPIN; n = n + 1)
+        continue;
+    if (lie == MEMORY)
+        free(xalloc((size_t)1 << 40));
+}
+
+static bool liar_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err)
+{
+    static uint64_t runs;
+    die(p->lie);
+    if (p->lie == OUR_ERROR)
+        return err_set(err, ERR_UNAVAILABLE, "the card fell off the bus");
+    if (p->lie == WRONG_CODE || p->lie == NO_ANSWER_TEXT) {
+        fault->code = p->lie == WRONG_CODE ? VERDICT_NOT_FASTER : VERDICT_FAULT;
+        return true;
+    }
+    for (int t = 0; t < 2; t++)
+        memcpy(ret->tensors[t], how->tensors[t], (size_t)p->tensors[t].bytes);
+    float *y = ret->tensors[2];
+    compute(p, how->tensors[0], how->tensors[1], y);
+    if (p->lie == ZEROS)
+        memset(y, 0, (size_t)p->tensors[2].bytes);
+    if (p->lie == INPUTS)
+        ((char *)ret->tensors[0])[5] ^= 1;
+    if (p->lie == BITS_VARY)
+        y[3] *= 1 + (float)(runs++ % 3) * 0x1p-23f;
+    if (p->lie == POISON_SHOWS)
+        y[3] *= 1 + (float)(how->poison & 1) * 0x1p-23f;
+    ret->guards_intact = p->lie != GUARDS;
+    ret->step_count = 1;
+    ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000};
+    return true;
+}
+
+static bool liar_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err)
+{
+    (void)run, (void)err;
+    *ret_ns = p->lie == ESTIMATE_NAN ? NAN : p->lie == ESTIMATE_ZERO ? 0 : p->lie == ESTIMATE_TINY ? 1 : 5000;
+    *ret_terms = json_object();
+    return true;
+}
+
+/* ---- its clock ---- */
+
+static bool liar_calibrate(struct device *d, json_t **ret, struct err *err)
+{
+    (void)d, (void)err;
+    *ret = json_pack("{s:f}", "node_ns", 500.0);
+    return true;
+}
+
+static bool liar_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err)
+{
+    (void)fault, (void)err;
+    p->sets = *ret_sets = p->lie == NO_SETS ? 0 : 100;
+    p->seed = how->seed;
+    memcpy(p->base, how->tensors, sizeof *how->tensors * 2);
+    return true;
+}
+
+static bool liar_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err)
+{
+    (void)err;
+    if (p->lie == FAULT_WHEN_TIMED && p->blocks > 40) {
+        fault->code = VERDICT_FAULT;
+        snprintf(fault->text, sizeof fault->text, "an illegal access");
+        return true;
+    }
+    double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
+    double noise = rng_normal(p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY ? 0.3 : 0.002);
+    if (p->lie == DRIFTS)
+        noise += (double)p->blocks * 0.01;
+    p->blocks++;
+    p->launches = how->launches + (p->lie == TOO_MANY_LAUNCHES);
+    p->order = how->order_seed;
+    int64_t span = (int64_t)(ns * exp(noise) * how->launches), wall = span + 30000;
+    if (p->lie == HIDES_WORK)
+        wall += span;
+    if (p->lie == NEGATIVE_TIME)
+        span = -span;
+    if (p->lie == SPAN_OVER_WALL)
+        wall = span / 2;
+    *ret = (struct device_sample){.event_ns = span, .wall_ns = wall, .launches = p->launches, .sm_clock_mhz = 1980};
+    return true;
+}
+
+static bool liar_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err)
+{
+    (void)err;
+    ret_rotation[0] = (int64_t)rng_below(p->seed, 0, (uint64_t)set, (uint64_t)p->tensors[0].elements);
+    ret_rotation[1] = (int64_t)rng_below(p->seed, 1, (uint64_t)set, (uint64_t)p->tensors[1].elements);
+    ret_rotation[2] = 0;
+    return true;
+}
+
+static bool was_launched(const struct device_program *p, int set)
+{
+    int order[100];
+    for (int i = 0; i < p->sets; i++)
+        order[i] = i;
+    for (int i = p->sets - 1; i > 0; i--) {
+        int k = (int)rng_below(p->order, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
+        order[i] = order[k];
+        order[k] = swap;
+    }
+    for (int i = 0; i < p->launches; i++)
+        if (order[i] == set)
+            return true;
+    return false;
+}
+
+static bool liar_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err)
+{
+    if (!was_launched(p, set))
+        return err_set(err, ERR_INVALID, "set %d was not launched", set);
+    int64_t rotation[OP_MAX_TENSORS];
+    cleanup(str) char *x = xalloc((size_t)p->tensors[0].bytes), *w = xalloc((size_t)p->tensors[1].bytes);
+    char *to[] = {x, w};
+    (void)!liar_rotation(p, set, rotation, err);
+    for (int i = 0; i < 2; i++) {
+        size_t split = (size_t)rotation[i] * 4, bytes = (size_t)p->tensors[i].bytes;
+        memcpy(to[i], (const char *)p->base[i] + split, bytes - split);
+        memcpy(to[i] + bytes - split, p->base[i], split);
+    }
+    compute(p, (float *)x, (float *)w, ret_bytes);
+    if (p->lie == SKIPS_WHEN_TIMED)
+        memset(ret_bytes, 0x7f, (size_t)p->tensors[t].bytes);
+    return true;
+}
+
+static const struct device_ops liar = {
+    .kind = "liar", .open = liar_open, .close = liar_close, .info = liar_info, .load = liar_load, .unload = liar_unload, .run = liar_run,
+    .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_rotation = liar_rotation, .calibrate = liar_calibrate,
+    .estimate = liar_estimate,
+};
+
+/* ---- the tests ---- */
+
+static struct op_set ops;
+static struct judge_config config = {.ops = &ops, .threads = 2, .own_device = true, .run_wall_ns = 2500000000};
+
+static json_t *candidate_with(enum lie lie)
+{
+    json_t *c = json_object();
+    json_put_str(c, "language", "cuda");
+    json_put_str(c, "source", "extern \"C\" __global__ void k(const float *x, const float *w, float *y, float eps) { y[threadIdx.x] = x[threadIdx.x] * w[threadIdx.x] + eps; }");
+    json_put(c, "plan", json_pack("{s:[{s:s,s:[i],s:[i],s:i,s:[s,s,s,s]}]}", "steps", "kernel", "k", "grid", 1, "block", 128, "shared_bytes", (int)lie, "args", "x",
+                                  "weight", "y", "eps"));
+    return c;
+}
+
+static bool judge_lie(enum lie lie, int baseline, const char *mode, struct judge_result *r, struct err *err)
+{
+    cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256, "dtypes", "io", "f32",
+                                           "target", "sm_90a", "mode", mode);
+    json_put(task, "candidate", candidate_with(lie));
+    json_put(task, "baseline", baseline < 0 ? json_null() : candidate_with((enum lie)baseline));
+    *r = (struct judge_result){.gpu_ns = 0};
+    *err = (struct err){0};
+    return judge_run(&config, task, NULL, NULL, NULL, r, err);
+}
+
+struct expected { enum lie lie; int baseline; const char *mode; enum err_code error; enum verdict_code code; const char *says; };
+
+static void expect(const struct expected *e)
+{
+    struct judge_result r;
+    struct err err;
+    bool ok = judge_lie(e->lie, e->baseline, e->mode, &r, &err);
+    const char *text = ok ? r.verdict.text : err.text;
+    bool right = e->error ? !ok && err.code == e->error : ok && r.verdict.code == e->code;
+    if (!right || (e->says && !strstr(text, e->says)))
+        fprintf(stderr, "lie %d on %s: %s: %s\n", e->lie, config.device, ok ? verdict_name(r.verdict.code) : err_name(err.code), text);
+    check(right);
+    check(!e->says || strstr(text, e->says) != NULL);
+    if (ok) {
+        check(e->error || (r.certificate != NULL) == verdict_is_correct(e->code));
+        judge_result_done(&r);
+    }
+}
+
+static void test_runs(void)
+{
+    static const struct expected cases[] = {
+        {HONEST, -1, "triage", 0, VERDICT_OK, NULL},
+        {ZEROS, -1, "triage", 0, VERDICT_WRONG_RESULT, NULL},
+        {GUARDS, -1, "triage", 0, VERDICT_OUT_OF_BOUNDS, "outside the buffers"},
+        {INPUTS, -1, "triage", 0, VERDICT_INPUT_MODIFIED, "x"},
+        {CRASH, -1, "triage", ERR_UPSTREAM, 0, "signal 11"},
+        {SILENT_EXIT, -1, "triage", ERR_UPSTREAM, 0, "exit 0"},
+        {SLEEP, -1, "triage", ERR_TIMEOUT, 0, "in time"},
+        {SPIN, -1, "triage", 0, VERDICT_TIMEOUT, "CPU time"},
+        {MEMORY, -1, "triage", 0, VERDICT_RESOURCE_LIMIT, "memory"},
+        {WRONG_CODE, -1, "triage", ERR_UPSTREAM, 0, "not for it to say"},
+        {NO_ANSWER_TEXT, -1, "triage", 0, VERDICT_FAULT, NULL},
+        {ESTIMATE_NAN, -1, "triage", ERR_UPSTREAM, 0, "estimates"},
+        {ESTIMATE_ZERO, -1, "triage", ERR_UPSTREAM, 0, "estimates"},
+        {ESTIMATE_TINY, HONEST, "triage", 0, VERDICT_IMPLAUSIBLE, "no kernel can"},
+        {BITS_VARY, -1, "triage", 0, VERDICT_NON_DETERMINISTIC, "y"},
+        {POISON_SHOWS, -1, "triage", 0, VERDICT_UNINITIALISED_READ, "y"},
+        {OUR_ERROR, -1, "triage", ERR_UNAVAILABLE, 0, "fell off the bus"},
+        /* What the baseline does is never the candidate's fault. */
+        {HONEST, ZEROS, "triage", ERR_INTERNAL, 0, "baseline"},
+        {HONEST, CRASH, "triage", ERR_UPSTREAM, 0, "baseline"},
+        {HONEST, SPIN, "triage", ERR_INTERNAL, 0, "baseline"},
+        {HONEST, GUARDS, "triage", ERR_INTERNAL, 0, "baseline"},
+        {HONEST, HONEST, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
+    };
+    config.device = "sim";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(&cases[i]);
+}
+
+static void test_measured(void)
+{
+    static const struct expected cases[] = {
+        {SAME_SPEED, -1, "triage", 0, VERDICT_OK, NULL},
+        {TWICE_AS_FAST, SAME_SPEED, "triage", 0, VERDICT_OK, NULL},
+        {TWICE_AS_FAST, SAME_SPEED, "retest", 0, VERDICT_OK, NULL},
+        {SAME_SPEED, SAME_SPEED, "full", 0, VERDICT_NOT_FASTER, "As fast"},
+        {SLOWER, SAME_SPEED, "triage", 0, VERDICT_NOT_FASTER, "the baseline takes"},
+        {SLOWER, SAME_SPEED, "retest", 0, VERDICT_NOT_CONFIRMED, NULL},
+        {NOISY, SAME_SPEED, "triage", 0, VERDICT_UNCLEAR, "not settled"},
+        {SKIPS_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_WRONG_RESULT, "timed launch"},
+        {HIDES_WORK, SAME_SPEED, "triage", 0, VERDICT_TIMERS_DISAGREE, "wall clock"},
+        {IMPOSSIBLY_FAST, SAME_SPEED, "triage", 0, VERDICT_IMPLAUSIBLE, NULL},
+        {FAULT_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_FAULT, "illegal"},
+        {NO_SETS, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "buffer sets"},
+        {TOO_MANY_LAUNCHES, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
+        {NEGATIVE_TIME, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
+        {SPAN_OVER_WALL, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "longer than its wall time"},
+        /* A baseline that differs from itself gives no figures at all. */
+        {TWICE_AS_FAST, NOISY, "triage", ERR_UNAVAILABLE, 0, "steady"},
+        /* A drift hits both sides of each quad alike. */
+        {TWICE_AS_FAST, DRIFTS, "triage", 0, VERDICT_OK, NULL},
+    };
+    config.device = "cuda:0";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect(&cases[i]);
+}
+
+static void test_measured_figures(void)
+{
+    struct judge_result r;
+    struct err err;
+    config.device = "cuda:0";
+    bool ok = judge_lie(TWICE_AS_FAST, SAME_SPEED, "full", &r, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok);
+    if (!ok)
+        return;
+    const json_t *speedup = json_object_get(r.figures, "speedup"), *samples = json_object_get(r.figures, "samples");
+    double median = json_num(speedup, "median", 0), low = json_num(speedup, "low", 0), high = json_num(speedup, "high", 0);
+    check_str(json_str(r.figures, "evidence", ""), "measured");
+    check_str(json_str(r.figures, "mode", ""), "graph-rotated");
+    check(fabs(median - 2) < 0.01 && low < median && median < high && high - low < 0.02);
+    check(json_array_size(json_object_get(samples, "candidate")) >= 240);
+    check(json_array_size(json_object_get(samples, "candidate")) == json_array_size(json_object_get(samples, "baseline")));
+    const json_t *timing = json_object_get(r.certificate, "timing");
+    check(json_array_size(json_object_get(timing, "control")) == 2);
+    check(json_int(timing, "outputs_checked_a_side", 0) >= 3);
+    check(json_is_object(json_object_get(r.certificate, "calibration")));
+    check(r.gpu_ns > 0);
+    judge_result_done(&r);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return child_main(argc, argv, &liar);
+    struct err err = {0};
+    struct toolkit_paths paths;
+    hash_init();
+    if (argc != 2 || !op_set_load(argv[1], &ops, &err)) {
+        fprintf(stderr, "usage: %s OPS_DIR: %s\n", argv[0], err.text);
+        return 2;
+    }
+    if (!toolkit_find(NULL, &paths, &err))
+        test_skip(err.text);
+    test_runs();
+    test_measured();
+    test_measured_figures();
+    op_set_done(&ops);
+    return test_done();
+}
