@@ -22,6 +22,7 @@
 #define DEVICES_WAIT_NS ((int64_t)10000000000)
 #define REQUEST_GRACE_NS ((int64_t)1500000000)
 #define STOP_LIMIT_NS ((int64_t)4500000000)
+#define OTHER_FILES 512
 #define FALLBACK_TARGET "sm_90a"
 
 extern char **environ;
@@ -70,22 +71,29 @@ static char *share_path(const char *name)
     return NULL;
 }
 
-/* Every connection is an open file; the library wants a few, LMDB and judges some more. */
-static bool raise_open_files(int64_t connections, struct err *err)
+/*
+ * Every connection is an open file; the library wants a few, LMDB and judges some more. Where the machine allows fewer than the
+ * settings ask for, there are fewer connections.
+ */
+static int64_t fit_connections(int64_t connections)
 {
     struct rlimit limit;
-    rlim_t want = (rlim_t)connections + 512;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return err_errno(err, ERR_INTERNAL, "cannot read the limit of open files");
+    rlim_t want = (rlim_t)connections + OTHER_FILES;
+    BUG_ON(getrlimit(RLIMIT_NOFILE, &limit) != 0);
+    if (limit.rlim_cur < want) {
+        struct rlimit raised = {want, limit.rlim_max < want ? want : limit.rlim_max};     /* the hard limit too, if we may */
+        struct rlimit most = {limit.rlim_max, limit.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) != 0 && setrlimit(RLIMIT_NOFILE, &most) != 0)
+            log_line(LOG_WARN, "the limit of open files cannot be raised", NULL);
+        BUG_ON(getrlimit(RLIMIT_NOFILE, &limit) != 0);
+    }
     if (limit.rlim_cur >= want)
-        return true;
-    rlim_t most = limit.rlim_max;
-    limit.rlim_cur = want;
-    limit.rlim_max = most < want ? want : most;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-        return true;
-    return err_set(err, ERR_INVALID, "--connections %lld needs %llu open files and this process may have %llu; raise the limit "
-                   "(ulimit -n) or give less", (long long)connections, (unsigned long long)want, (unsigned long long)most);
+        return connections;
+    int64_t left = (int64_t)limit.rlim_cur - OTHER_FILES, fit = left < 16 ? 16 : left;
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)fit);
+    log_line(LOG_WARN, "the limit of open files (ulimit -n) allows fewer connections than --connections", "connections", text, NULL);
+    return fit;
 }
 
 static bool add_admin_token(struct auth *auth, const char *text, const char *from, struct err *err)
@@ -141,11 +149,11 @@ static bool open_http(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     struct http_config http = {
-        .listen = c->listen, .threads = (int)c->http_threads, .workers = (int)c->write_threads, .connections = (int)c->connections,
+        .listen = c->listen, .threads = (int)c->http_threads, .workers = (int)c->write_threads, .connections = (int)fit_connections(c->connections),
         .header_bytes = (int)c->header_bytes, .body_bytes = c->body_bytes, .pending_body_bytes = c->pending_body_bytes,
         .connection_timeout_s = (int)c->connection_timeout_s, .streams = (int)c->streams, .waiters = (int)c->waiters,
         .heartbeat_ns = c->heartbeat_ms * 1000000, .routes = api_routes, .route_count = api_route_count, .app = &s->app, .auth = s->auth};
-    return raise_open_files(c->connections, err) && http_open(&http, &s->http, err);
+    return http_open(&http, &s->http, err);
 }
 
 /* What a shape that names no target is for: as configured, else the first device's. */

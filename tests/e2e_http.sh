@@ -81,6 +81,17 @@ if mount -t tmpfs -o size=64k tmpfs "$dir/small" 2>/dev/null; then
     rm "$dir/small/filler"
     mount -o remount,ro "$dir/small"
     ok "a read-only disk" refuses "small" --listen 127.0.0.1:0 --data "$dir/small/data"
+    mount -o remount,rw,size=2m "$dir/small"
+    start --data "$dir/small/full" --device-refresh 3600
+    head -c 4000000 /dev/zero >"$dir/small/filler" 2>/dev/null
+    got=$(status -X POST -H 'Content-Type: application/json' -d '{"scopes":["admin"]}' "$url/v1/tokens")
+    ok "a disk that fills up while serving" is "$got" 507
+    ok "is told" has "$dir/body" '"code":"no_space"'
+    ok "and served on" is "$(status "$url/healthz")" 200
+    ok "readiness names it" has <(curl -s "$url/readyz") '"what":"disk"'
+    kill -TERM "$pid"
+    wait "$pid"
+    pid=0
     umount "$dir/small"
 else
     echo "skipped: full and read-only disks (mounting is not allowed here)"

@@ -460,6 +460,14 @@ static void what_is_missing_is_told_and_limits_hold(void)
     check_int(get("/v1/devices"), 200);
     check_int(get("/readyz"), 503);
     check(strstr(buf_cstr(&answer.body), "no libnvrtc.so.13") && strstr(buf_cstr(&answer.body), "no device"));
+    /* a device that falls ill, or was found so, is an event */
+    cleanup(buf) struct buf events = {0};
+    struct err err;
+    for (int i = 0; i < 100 && !strstr(buf_cstr(&events), "device.health"); i++, clock_sleep_ns(20000000)) {
+        buf_clear(&events);
+        check(store_events(service.app.store, NULL, 0, 10000, &events, NULL, NULL, &err));
+    }
+    check(strstr(buf_cstr(&events), "event: device.health") && strstr(buf_cstr(&events), "\"healthy\":false"));
 }
 
 int main(void)

@@ -281,6 +281,44 @@ static void a_refused_length_does_not_smuggle_a_request(void)
     answer_done(&a);
 }
 
+/* Requests with bytes changed, doubled and cut at random: whatever comes back, the server serves on. */
+static void garbage_is_survived(void)
+{
+    static const char *const seeds[] = {
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n{\"a\":[1,2,3]}",
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n[1,2,\r\n2\r\n3]\r\n0\r\n\r\n",
+        "GET /query?x=a+b%26c&y=2 HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: \"a\", W/\"b\"\r\nCookie: a=b; c=\"d\"\r\n\r\n",
+        "HEAD /stream HTTP/1.0\r\nAuthorization: Bearer pk_a_b\r\nLast-Event-ID: 7\r\n\r\n"};
+    unsigned seed = (unsigned)random_u64();
+    printf("seed of the garbage: %u\n", seed);
+    for (int i = 0; i < 600; i++) {
+        struct client c = client_open(address);
+        cleanup(buf) struct buf text = {0};
+        buf_str(&text, seeds[i % 4]);
+        for (int k = 0; k < 1 + i % 5; k++) {
+            seed = seed * 1103515245u + 12345u;
+            size_t at = (seed >> 8) % text.size;
+            char again[40];
+            size_t size = text.size - at < sizeof again ? text.size - at : sizeof again;
+            memcpy(again, text.data + at, size);
+            if (seed & 64)
+                text.data[at] = (char)(seed >> 20);
+            else
+                buf_add(&text, again, size);
+        }
+        client_send(&c, text.data, text.size);
+        shutdown(c.fd, SHUT_WR);
+        if (i % 3)
+            client_more(&c, clock_mono_ns() + 20000000);
+        if (i % 2)
+            client_reset(&c);
+        client_close(&c);
+    }
+    struct answer a = {0};
+    check_int(ask(address, "GET", "/plain", NULL, NULL, &a), 200);
+    answer_done(&a);
+}
+
 /* ---- plain service ---- */
 static void one_connection_serves_many_requests(void)
 {
@@ -578,6 +616,7 @@ int main(void)
     large_things_are_refused();
     what_is_not_http_is_not_served();
     a_refused_length_does_not_smuggle_a_request();
+    garbage_is_survived();
     one_connection_serves_many_requests();
     slow_writes_do_not_hold_up_readers();
     tokens_close_the_door();

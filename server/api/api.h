@@ -103,7 +103,9 @@ json_t *shapes_nearest(struct app *app, const char *hash);
 
 /* ---- devices (devices.c) ---- */
 struct devices;
-struct devices *devices_new(const struct spawn_config *spawn, int64_t refresh_ns, void (*changed)(void *ctx), void *ctx);
+/* Each answer is told with the one before it (both may be NULL), on the devices' own thread. */
+typedef void devices_told(void *ctx, const json_t *before, const json_t *now);
+struct devices *devices_new(const struct spawn_config *spawn, int64_t refresh_ns, devices_told *told, void *ctx);
 /* Stops asking. A judge that hangs is left behind with the memory. */
 void devices_free(struct devices *d);
 /* New reference; NULL: not known yet, or the last asking failed (why says so). */

@@ -2,10 +2,51 @@
 #include "server/api/api.h"
 
 #include "core/clock.h"
+#include "core/log.h"
 
-static void devices_changed(void *ctx)
+#include <string.h>
+
+static bool was_healthy(const json_t *before, const char *id)
 {
-    const struct app *app = ctx;
+    const json_t *device;
+    size_t i;
+    json_array_foreach((json_t *)(uintptr_t)before, i, device)
+        if (!strcmp(json_str(device, "id", json_str(device, "name", "")), id))
+            return json_bool(device, "healthy", true);
+    return true;       /* a new one that is well is no news */
+}
+
+/* An event for each device whose health is another than before. */
+static void tell_health(struct app *app, const json_t *before, const json_t *now)
+{
+    struct store_batch *b = store_batch_new();
+    const json_t *device;
+    struct err err;
+    size_t i;
+    bool any = false;
+    json_array_foreach((json_t *)(uintptr_t)now, i, device) {
+        const char *id = json_str(device, "id", json_str(device, "name", ""));
+        if (was_healthy(before, id) == json_bool(device, "healthy", true))
+            continue;
+        cleanup(json) json_t *event = json_object();
+        json_put_str(event, "device", id);
+        json_put_str(event, "kind", json_str(device, "kind", ""));
+        json_put_bool(event, "healthy", json_bool(device, "healthy", true));
+        json_put_str(event, "health", json_str(device, "health", json_bool(device, "healthy", true) ? "ok" : "not fit"));
+        store_event(b, "device.health", NULL, event);
+        any = true;
+    }
+    if (!any)
+        store_batch_free(b);
+    else if (!store_commit(app->store, b, NULL, &err))
+        log_line(LOG_WARN, "a device's health could not be told", "error", err.text, NULL);
+}
+
+/* On the devices' thread. */
+static void devices_changed(void *ctx, const json_t *before, const json_t *now)
+{
+    struct app *app = ctx;
+    tell_health(app, json_object_get(before, "devices"), json_object_get(now, "devices"));
     if (app->http)
         http_notify(app->http);
 }

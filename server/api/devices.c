@@ -17,7 +17,7 @@
 struct devices {
     struct spawn_config spawn;
     int64_t refresh_ns;
-    void (*changed)(void *ctx);
+    devices_told *told;
     void *ctx;
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -39,13 +39,13 @@ static void wait_for(struct devices *d, int64_t ns)
 
 static void ask(struct devices *d)
 {
-    json_t *doc = NULL;
+    cleanup(json) json_t *now = NULL, *before = NULL;
     struct err err = {0};
-    bool ok = spawn_devices(&d->spawn, &doc, &err);
+    bool ok = spawn_devices(&d->spawn, &now, &err);
     pthread_mutex_lock(&d->lock);
-    bool first_failure = !ok && strcmp(d->why, err.text);
-    json_decref(d->doc);
-    d->doc = ok ? doc : NULL;
+    bool new_failure = !ok && strcmp(d->why, err.text);
+    before = d->doc;
+    d->doc = json_incref(now);
     snprintf(d->why, sizeof d->why, "%s", ok ? "" : err.text);
     d->asked = true;
     pthread_cond_broadcast(&d->news);
@@ -53,10 +53,9 @@ static void ask(struct devices *d)
     pthread_mutex_unlock(&d->lock);
     if (stop)
         return;
-    if (first_failure)
+    if (new_failure)
         log_line(LOG_WARN, "the judge does not tell its devices", "error", err.text, NULL);
-    if (d->changed)
-        d->changed(d->ctx);
+    d->told(d->ctx, before, now);
 }
 
 static void *devices_main(void *arg)
@@ -77,12 +76,12 @@ static void *devices_main(void *arg)
     return NULL;
 }
 
-struct devices *devices_new(const struct spawn_config *spawn, int64_t refresh_ns, void (*changed)(void *ctx), void *ctx)
+struct devices *devices_new(const struct spawn_config *spawn, int64_t refresh_ns, devices_told *told, void *ctx)
 {
     struct devices *d = xalloc(sizeof *d);
     d->spawn = *spawn;
     d->refresh_ns = refresh_ns;
-    d->changed = changed;
+    d->told = told;
     d->ctx = ctx;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->news, NULL);
