@@ -1,14 +1,14 @@
 # The front door: CMake does the work. `make help` lists the targets.
 # CUDA_HOME=/path/to/cuda names the toolkit (default: $CUDA_HOME, then /usr/local/cuda).
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long bench dist build install-packages install-test-packages install-bench-packages \
+.PHONY: help demo test test-long bench dist build programs install-packages install-test-packages install-bench-packages \
 	install-browser-packages clean
 export CUDA_HOME
 
 help: ## this list
 	@sed -n 's|^\([a-z-]*\):.*## |\1\t|p' Makefile | while IFS="$$(printf '\t')" read -r t w; do printf '  make %-24s %s\n' "$$t" "$$w"; done
 
-demo: build ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes)
+demo: programs ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes)
 	@scripts/demo.sh
 
 test: install-test-packages build ## the tests that this machine can run (under 15 minutes on 2 cores)
@@ -17,14 +17,17 @@ test: install-test-packages build ## the tests that this machine can run (under 
 test-long: install-test-packages build ## the long suites too: soak, fuzz, the full corpus
 	@scripts/test.sh --long
 
-bench: install-bench-packages build ## throughput against nginx, latency, judging time: figures, no verdict
+bench: install-bench-packages programs ## throughput against nginx, latency, judging time: figures, no verdict
 	@scripts/bench.sh
 
-dist: build ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit
+dist: programs ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit
 	@scripts/dist.sh
 
-build: install-packages ## configure and build (build/release)
+build: install-packages ## configure and build everything, tests too (build/release)
 	@scripts/build.sh
+
+programs: install-packages ## configure and build what runs: programs and operators
+	@scripts/build.sh proteusd proteus-gpu proteus proteus_ops
 
 install-packages: ## install the Debian packages that building and the demo need, if they are missing
 	@scripts/packages.sh build

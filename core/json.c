@@ -66,12 +66,18 @@ static void write_string(struct buf *to, const char *text, size_t size)
 
 static void write_real(struct buf *to, double value)
 {
-    char text[40];
-    for (int digits = 1; digits <= 17; digits++) {
+    char text[64];
+    int digits = 1;
+    for (; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
+    /* 4130.0 rather than 4.13e+03 where a person would write it so */
+    const char *exponent = strchr(text, 'e');
+    int power = exponent ? atoi(exponent + 1) : 0;
+    if (exponent && power >= 0 && power < 16)
+        snprintf(text, sizeof text, "%.*f", digits - 1 > power ? digits - 1 - power : 0, value);
     buf_str(to, text);
     if (!strpbrk(text, ".e"))
         buf_str(to, ".0");   /* stays a real when read back */

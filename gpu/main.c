@@ -234,6 +234,7 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     if (!make_task(o, c, &task, &err) || !judge_run(c, task, show_progress, NULL, NULL, &result, &err))
         return fail("judge-file", &err);
     verdict = verdict_encode(&result.verdict);
+    json_object_del(result.figures, "samples");       /* hundreds of numbers; the certificate has them */
     json_write_pretty(&text, verdict);
     json_write_pretty(&text, result.figures);
     printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code), (double)(clock_mono_ns() - from) * 1e-6);

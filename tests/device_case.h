@@ -61,7 +61,14 @@ __attribute__((unused)) static void case_shape(struct device_case *c, int64_t n)
         spec->letter = -1;
         spec->fixed = DTYPE_F32;
         spec->alignment_bytes = 16;
-        c->tensors[t] = (struct tensor){.spec = spec, .dtype = DTYPE_F32, .rank = 1, .dims = {n}, .strides = {1}, .elements = n, .span_elements = n, .bytes = n * 4};
+        c->tensors[t] = (struct tensor){.spec = spec,
+                                        .dtype = DTYPE_F32,
+                                        .rank = 1,
+                                        .dims = {n},
+                                        .strides = {1},
+                                        .elements = n,
+                                        .span_elements = n,
+                                        .bytes = n * 4};
     }
     c->plan.workspace_count = 1;
     snprintf(c->plan.workspaces[0].name, sizeof c->plan.workspaces[0].name, "w");
@@ -80,7 +87,8 @@ __attribute__((unused)) static void case_shape(struct device_case *c, int64_t n)
 }
 
 /* Compiles and assembles; the case must stay where it is from here on. */
-__attribute__((unused)) static bool case_code(struct device_case *c, const struct toolkit_paths *t, const char *source, const char *target, struct err *err)
+__attribute__((unused)) static bool case_code(struct device_case *c, const struct toolkit_paths *t, const char *source,
+                                              const char *target, struct err *err)
 {
     if (!toolkit_compile(t, source, target, "", &c->compiled, err))
         return false;
@@ -92,8 +100,14 @@ __attribute__((unused)) static bool case_code(struct device_case *c, const struc
         return err_set(err, ERR_INVALID, "does not assemble: %.400s", c->assembled.log);
     for (int i = 0; i < PLAN_MAX_STEPS; i++)
         c->resources[i] = c->assembled.kernels[0].resources;
-    c->load = (struct device_load){.shape = &c->shape, .tensors = c->tensors, .plan = &c->plan, .ptx = c->compiled.ptx, .ptx_bytes = c->compiled.ptx_bytes,
-                                   .cubin = c->assembled.cubin, .cubin_bytes = c->assembled.cubin_bytes, .resources = c->resources};
+    c->load = (struct device_load){.shape = &c->shape,
+                                   .tensors = c->tensors,
+                                   .plan = &c->plan,
+                                   .ptx = c->compiled.ptx,
+                                   .ptx_bytes = c->compiled.ptx_bytes,
+                                   .cubin = c->assembled.cubin,
+                                   .cubin_bytes = c->assembled.cubin_bytes,
+                                   .resources = c->resources};
     return true;
 }
 

@@ -5,10 +5,10 @@
 enum { GDN_K = 128, GDN_V = 128 };
 struct gdn { int batch, h, hv, slot_count; uint16_t *mixed, *out; float *state, *before; };
 
-__attribute__((unused)) static bool gdn_setup(struct bench *b, struct gdn *g, int batch, int h, int hv)
+__attribute__((unused)) static bool gdn_setup_file(const char *file, struct bench *b, struct gdn *g, int batch, int h, int hv)
 {
     *g = (struct gdn){.batch = batch, .h = h, .hv = hv, .slot_count = batch + 1};
-    if (!bench_file(b, "gdn_decode.ptx", "gdn_decode"))
+    if (!bench_file(b, file, "gdn_decode"))
         return false;
     uint64_t seed = 7;
     const size_t row = (size_t)(2 * h * GDN_K + hv * GDN_V), mixed_n = row * (size_t)batch, heads = (size_t)batch * (size_t)hv;
@@ -43,6 +43,11 @@ __attribute__((unused)) static bool gdn_setup(struct bench *b, struct gdn *g, in
     b->launch.block[0] = 128;
     free(mixed), free(a), free(bb), free(a_log), free(dt), free(slots);
     return true;
+}
+
+__attribute__((unused)) static bool gdn_setup(struct bench *b, struct gdn *g, int batch, int h, int hv)
+{
+    return gdn_setup_file("gdn_decode.ptx", b, g, batch, h, hv);
 }
 
 /* The largest error of the new state, relative to the largest of the row; of out in bf16 steps. */

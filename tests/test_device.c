@@ -6,7 +6,11 @@ static struct toolkit_paths toolkit;
 enum { N = 1000 };
 static float x[N], s[N], y[N];
 
-struct outcome { struct device_fault fault; struct device_run_result result; float after_x[N], after_s[N], after_y[N]; };
+struct outcome {
+    struct device_fault fault;
+    struct device_run_result result;
+    float after_x[N], after_s[N], after_y[N];
+};
 
 static void outcome_done(struct outcome *o)
 {
@@ -25,19 +29,26 @@ static void run_case(const char *source, void (*change)(struct plan *), uint64_t
     case_shape(&c, N);
     if (change)
         change(&c.plan);
-    bool ok = case_code(&c, &toolkit, source, "sm_90a", &err) && device_sim.open("sim", &d, &err) && device_sim.load(d, &c.load, &p, &o->fault, &err);
+    bool ok = case_code(&c, &toolkit, source, "sm_90a", &err) && device_sim.open("sim", &d, &err) &&
+              device_sim.load(d, &c.load, &p, &o->fault, &err);
     if (ok && p) {
         void *after[3] = {o->after_x, o->after_s, o->after_y};
         o->result = (struct device_run_result){.tensors = after};
         const void *const before[3] = {x, s, NULL};
-        const struct device_run how = {.tensors = before, .poison = poison, .schedule_seed = 1, .check_races = true, .wall_limit_ns = 5000000000,
-                                       .thread_instruction_limit = 10000000, .threads = 1};
+        const struct device_run how = {.tensors = before,
+                                       .poison = poison,
+                                       .schedule_seed = 1,
+                                       .check_races = true,
+                                       .wall_limit_ns = 5000000000,
+                                       .thread_instruction_limit = 10000000,
+                                       .threads = 1};
         ok = device_sim.run(p, &how, &o->result, &o->fault, &err);
         if (ok && o->fault.code == VERDICT_OK) {
             double ns = 0;
             json_t *terms = NULL;
             ok = device_sim.estimate(p, &o->result, &ns, &terms, &err);
-            check(ns > 100 && ns < 1e6 && json_array_size(json_object_get(terms, "steps")) == (size_t)c.plan.step_count);
+            check(ns > 100 && ns < 1e6 &&
+                  json_array_size(json_object_get(terms, "steps")) == (size_t)c.plan.step_count);
             json_decref(terms);
         }
     }
@@ -80,7 +91,9 @@ static void zeroed_first(struct plan *p)
 }
 static void bad_cluster(struct plan *p) { p->steps[0].cluster[0] = 3; }
 
-#define KERNEL(body) "extern \"C\" __global__ void k(const float *x, float *s, float *y, float *w, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n" body "}\n"
+#define KERNEL(body)                                                                                                  \
+    "extern \"C\" __global__ void k(const float *x, float *s, float *y, float *w, int n)\n{\n    int i = blockIdx.x " \
+    "* blockDim.x + threadIdx.x;\n" body "}\n"
 #define REST "    if (i < n) { y[i] = 2.f * x[i] + s[i]; s[i] += 1.f; }\n"
 
 static const struct {
@@ -93,24 +106,36 @@ static const struct {
 } rows[] = {
     {"write past the end", KERNEL(REST "    if (i == n) y[i] = 1.f;\n"), NULL, VERDICT_OUT_OF_BOUNDS, "y", 4000, 5},
     {"read before the start", KERNEL("    if (i == 0) y[0] = x[-1];\n" REST), NULL, VERDICT_OUT_OF_BOUNDS, "x", -4, 4},
-    {"write to an input", KERNEL(REST "    if (i == 7) ((float *)x)[3] = 1.f;\n"), NULL, VERDICT_INPUT_MODIFIED, "x", 12, 5},
-    {"read of the output", KERNEL("    if (i < n) y[i] = 0.f * y[i] + 2.f * x[i] + s[i];\n"), NULL, VERDICT_UNINITIALISED_READ, "y", -1, 4},
-    {"read of a workspace", KERNEL("    if (i < n) y[i] = w[i] + x[i];\n"), NULL, VERDICT_UNINITIALISED_READ, "w", -1, 4},
-    {"a workspace that a memset wrote", KERNEL("    if (i < n) { y[i] = w[i] + 2.f * x[i] + s[i]; s[i] += 1.f; }\n"), zeroed_first, VERDICT_OK, NULL, -1, 0},
+    {"write to an input", KERNEL(REST "    if (i == 7) ((float *)x)[3] = 1.f;\n"), NULL, VERDICT_INPUT_MODIFIED, "x",
+     12, 5},
+    {"read of the output", KERNEL("    if (i < n) y[i] = 0.f * y[i] + 2.f * x[i] + s[i];\n"), NULL,
+     VERDICT_UNINITIALISED_READ, "y", -1, 4},
+    {"read of a workspace", KERNEL("    if (i < n) y[i] = w[i] + x[i];\n"), NULL, VERDICT_UNINITIALISED_READ, "w", -1,
+     4},
+    {"a workspace that a memset wrote", KERNEL("    if (i < n) { y[i] = w[i] + 2.f * x[i] + s[i]; s[i] += 1.f; }\n"),
+     zeroed_first, VERDICT_OK, NULL, -1, 0},
     {"a workspace too small", case_good, small_workspace, VERDICT_OUT_OF_BOUNDS, "w", 2000, 5},
-    {"counts on 32-byte alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 31)) __trap();\n"), NULL, VERDICT_FAULT, NULL, -1, 0},
-    {"has 16-byte alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 15)) __trap();\n"), NULL, VERDICT_OK, NULL, -1, 0},
-    {"misaligned", KERNEL(REST "    if (i == 0) *(float *)((char *)w + 2) = 1.f;\n"), NULL, VERDICT_MISALIGNED, "w", 2, 5},
-    {"last element never written", KERNEL("    if (i < n - 1) y[i] = 2.f * x[i] + s[i];\n"), NULL, VERDICT_WRONG_RESULT, "y", -1, 0},
+    {"counts on 32-byte alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 31)) __trap();\n"), NULL,
+     VERDICT_FAULT, NULL, -1, 0},
+    {"has 16-byte alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 15)) __trap();\n"), NULL,
+     VERDICT_OK, NULL, -1, 0},
+    {"misaligned", KERNEL(REST "    if (i == 0) *(float *)((char *)w + 2) = 1.f;\n"), NULL, VERDICT_MISALIGNED, "w", 2,
+     5},
+    {"last element never written", KERNEL("    if (i < n - 1) y[i] = 2.f * x[i] + s[i];\n"), NULL, VERDICT_WRONG_RESULT,
+     "y", -1, 0},
     {"endless", KERNEL("    while (((volatile float *)s)[0] >= 0.f) ;\n" REST), NULL, VERDICT_TIMEOUT, NULL, -1, 0},
     {"too few arguments", case_good, drop_argument, VERDICT_REJECTED_PLAN, NULL, -1, 0},
     {"an argument too wide", case_good, wide_argument, VERDICT_REJECTED_PLAN, NULL, -1, 0},
     {"no such kernel", case_good, other_name, VERDICT_REJECTED_PLAN, NULL, -1, 0},
     {"grid no multiple of the cluster", case_good, bad_cluster, VERDICT_REJECTED_PLAN, NULL, -1, 0},
-    {"block larger than compiled for", "extern \"C\" __global__ void __launch_bounds__(64) k(const float *x, float *s, float *y, float *w, int n) { y[0] = 1.f; }\n", NULL,
-     VERDICT_REJECTED_PLAN, NULL, -1, 0},
+    {"block larger than compiled for",
+     "extern \"C\" __global__ void __launch_bounds__(64) k(const float *x, float *s, float *y, float *w, int n) { y[0] "
+     "= 1.f; }\n",
+     NULL, VERDICT_REJECTED_PLAN, NULL, -1, 0},
     {"race in shared memory",
-     KERNEL("    __shared__ float t[128];\n    t[threadIdx.x] = 0.f;\n    __syncthreads();\n    t[threadIdx.x] = i < n ? x[i] : 0.f;\n    if (i < n) y[i] = t[(threadIdx.x + 32) % 128];\n"), NULL, VERDICT_RACE, NULL, -1, 0},
+     KERNEL("    __shared__ float t[128];\n    t[threadIdx.x] = 0.f;\n    __syncthreads();\n    t[threadIdx.x] = i < n "
+            "? x[i] : 0.f;\n    if (i < n) y[i] = t[(threadIdx.x + 32) % 128];\n"),
+     NULL, VERDICT_RACE, NULL, -1, 0},
 };
 
 static void test_wrong(void)
@@ -119,7 +144,8 @@ static void test_wrong(void)
         cleanup(outcome) struct outcome o = {.fault = {0}};
         run_case(rows[i].source, rows[i].change, 0x7ff7a5a57ff7a5a5, &o);
         if (o.fault.code != rows[i].code)
-            fprintf(stderr, "%s: %s, wanted %s: %s\n", rows[i].what, verdict_name(o.fault.code), verdict_name(rows[i].code), o.fault.text);
+            fprintf(stderr, "%s: %s, wanted %s: %s\n", rows[i].what, verdict_name(o.fault.code),
+                    verdict_name(rows[i].code), o.fault.text);
         check_int(o.fault.code, rows[i].code);
         if (o.fault.code != rows[i].code || o.fault.code == VERDICT_OK)
             continue;
@@ -144,12 +170,13 @@ static void test_strided_output(void)
     c = (struct device_case){.plan = {0}};
     case_shape(&c, 64);
     c.tensors[CASE_Y].rank = 2;
-    c.tensors[CASE_Y].dims[0] = 4, c.tensors[CASE_Y].dims[1] = 10, c.tensors[CASE_Y].strides[0] = 16, c.tensors[CASE_Y].strides[1] = 1;
+    c.tensors[CASE_Y].dims[0] = 4, c.tensors[CASE_Y].dims[1] = 10, c.tensors[CASE_Y].strides[0] = 16,
+    c.tensors[CASE_Y].strides[1] = 1;
     c.tensors[CASE_Y].elements = 40;
     c.tensors[CASE_Y].span_elements = 58;
     c.tensors[CASE_Y].bytes = 58 * 4;
-    bool ok = case_code(&c, &toolkit, KERNEL("    if (i % 16 < 10 && i < 58) y[i] = 1.f;\n"), "sm_90a", &err) && device_sim.open("sim", &d, &err) &&
-              device_sim.load(d, &c.load, &p, &fault, &err);
+    bool ok = case_code(&c, &toolkit, KERNEL("    if (i % 16 < 10 && i < 58) y[i] = 1.f;\n"), "sm_90a", &err) &&
+              device_sim.open("sim", &d, &err) && device_sim.load(d, &c.load, &p, &fault, &err);
     check(ok && p);
     if (ok && p) {
         float out[64];
@@ -171,8 +198,9 @@ static void test_seam(void)
 {
     struct err err = {0};
     struct device *d = NULL;
-    check(device_find("sim") == &device_sim && device_find("cuda:0") == &device_cuda && device_find("cuda:") == NULL && device_find("cuda:x") == NULL &&
-          device_find("") == NULL && device_find("gpu") == NULL && device_find("cuda:123456789") == NULL);
+    check(device_find("sim") == &device_sim && device_find("cuda:0") == &device_cuda && device_find("cuda:") == NULL &&
+          device_find("cuda:x") == NULL && device_find("") == NULL && device_find("gpu") == NULL &&
+          device_find("cuda:123456789") == NULL);
     check(!device_sim.open("cuda:0", &d, &err));
     cleanup(json) json_t *list = NULL;
     check(device_list(&list, &err));
@@ -191,7 +219,8 @@ static void test_seam(void)
     cleanup(device_fault) struct device_fault fault = {0};
     struct device_program *p = (void *)1;
     case_shape(&c, 64);
-    c.load = (struct device_load){.shape = &c.shape, .tensors = c.tensors, .plan = &c.plan, .ptx = "nonsense {", .ptx_bytes = 10};
+    c.load = (struct device_load){
+        .shape = &c.shape, .tensors = c.tensors, .plan = &c.plan, .ptx = "nonsense {", .ptx_bytes = 10};
     check(device_sim.open("sim", &d, &err) && device_sim.load(d, &c.load, &p, &fault, &err));
     check(p == NULL && fault.code == VERDICT_COMPILE_ERROR);
     device_sim.close(d);

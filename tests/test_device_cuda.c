@@ -11,9 +11,9 @@ enum { N = 1003 };
 static float x[N], s[N], after_x[N], after_s[N], after_y[N];
 static struct device_case c;
 
-static const char *const ptx_text =
-    ".version 8.0\n.target sm_90a\n.address_size 64\n"
-    ".visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u64 k_2, .param .u64 k_3, .param .u32 k_4)\n{\n  ret;\n}\n";
+static const char *const ptx_text = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                                    ".visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u64 k_2, .param .u64 "
+                                    "k_3, .param .u32 k_4)\n{\n  ret;\n}\n";
 
 static int live(void)
 {
@@ -32,7 +32,13 @@ static struct device_program *load(struct device **ret_device)
     struct device_program *p = NULL;
     case_shape(&c, N);
     case_fill(x, s, N);
-    c.load = (struct device_load){.shape = &c.shape, .tensors = c.tensors, .plan = &c.plan, .ptx = ptx_text, .ptx_bytes = strlen(ptx_text), .cubin = "x", .cubin_bytes = 1};
+    c.load = (struct device_load){.shape = &c.shape,
+                                  .tensors = c.tensors,
+                                  .plan = &c.plan,
+                                  .ptx = ptx_text,
+                                  .ptx_bytes = strlen(ptx_text),
+                                  .cubin = "x",
+                                  .cubin_bytes = 1};
     bool ok = device_cuda.open("cuda:0", ret_device, &err) && device_cuda.load(*ret_device, &c.load, &p, &fault, &err);
     if (!ok || !p)
         fprintf(stderr, "load: %s%s\n", err.text, fault.text);
@@ -40,7 +46,8 @@ static struct device_program *load(struct device **ret_device)
     return p;
 }
 
-static bool run(struct device_program *p, enum device_place place, struct device_run_result *result, struct device_fault *fault, struct err *err)
+static bool run(struct device_program *p, enum device_place place, struct device_run_result *result,
+                struct device_fault *fault, struct err *err)
 {
     static void *after[3] = {after_x, after_s, after_y};
     const void *const before[3] = {x, s, NULL};
@@ -107,14 +114,16 @@ static int run_timing(void)
     const void *const base[3] = {x, s, NULL};
     static const bool rotate[3] = {true, false, false};
     enum { LEAST = 1 << 20, LAUNCHES = 8 };
-    struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
+    struct device_time_setup setup = {
+        .tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
     int sets = 0, first[128], second[128];
     struct device_sample sample = {0};
     check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
     check(sets > LAUNCHES && (int64_t)sets * N * 16 >= LEAST && sets <= 100);
     for (int block = 0; block < 3; block++) {
         /* Blocks 0 and 2 have one order, block 1 another. */
-        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, block == 1 ? 9 : 8}, &sample, &fault, &err));
+        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, block == 1 ? 9 : 8}, &sample, &fault,
+                                     &err));
         check(sample.launches == LAUNCHES && sample.event_ns > 0 && sample.wall_ns >= sample.event_ns);
         int *sets_of = block == 1 ? second : first, again[128];
         int n = launched(p, sets, block == 2 ? again : sets_of);
@@ -125,10 +134,12 @@ static int run_timing(void)
         int64_t last = -1;
         for (int i = 0; i < n; i++) {
             int64_t rotation[OP_MAX_TENSORS];
-            check(device_cuda.time_rotation(p, sets_of[i], rotation, &err) && rotation[CASE_S] == 0 && rotation[CASE_Y] == 0);
+            check(device_cuda.time_rotation(p, sets_of[i], rotation, &err) && rotation[CASE_S] == 0 &&
+                  rotation[CASE_Y] == 0);
             distinct += rotation[CASE_X] != last;
             last = rotation[CASE_X];
-            check(device_cuda.time_output(p, sets_of[i], CASE_Y, after_y, &err) && device_cuda.time_output(p, sets_of[i], CASE_S, after_s, &err));
+            check(device_cuda.time_output(p, sets_of[i], CASE_Y, after_y, &err) &&
+                  device_cuda.time_output(p, sets_of[i], CASE_S, after_s, &err));
             int wrong = 0;
             /* Inouts were restored before each block: their state counts one launch, however many blocks there were. */
             for (int k = 0; k < N; k++)
@@ -139,7 +150,8 @@ static int run_timing(void)
     }
     check(!same_order(first, second, LAUNCHES));
     /* More launches than sets: each set once. */
-    check(device_cuda.time_block(p, &(struct device_time_block){1000, 1}, &sample, &fault, &err) && sample.launches == sets);
+    check(device_cuda.time_block(p, &(struct device_time_block){1000, 1}, &sample, &fault, &err) &&
+          sample.launches == sets);
     /* A kernel that does nothing leaves poison, not the last block's results. */
     setenv("FAKE_KERNEL", "nothing", 1);
     check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
@@ -148,7 +160,8 @@ static int run_timing(void)
     for (int k = 0; k < N; k++)
         right += after_y[k] == 2 * x[k] + s[k];
     check(right < N / 10);
-    check(!device_cuda.time_output(p, sets, CASE_Y, after_y, &err) && !device_cuda.time_output(p, 0, 3, after_y, &err) &&
+    check(!device_cuda.time_output(p, sets, CASE_Y, after_y, &err) &&
+          !device_cuda.time_output(p, 0, 3, after_y, &err) &&
           !device_cuda.time_rotation(p, -1, (int64_t[OP_MAX_TENSORS]){0}, &err));
     /* Memory that is not there is the candidate's doing; a silly order ours. */
     c.plan.workspaces[0].bytes = (int64_t)900 << 20;
@@ -160,7 +173,8 @@ static int run_timing(void)
     device_cuda.unload(big);
     json_t *figures = NULL;
     check(device_cuda.calibrate(d, &figures, &err));
-    check(json_num(figures, "node_ns", -1) >= 0 && json_num(figures, "event_pair_ns", -1) >= 0 && json_array_size(json_object_get(figures, "empty_graphs")) == 6);
+    check(json_num(figures, "node_ns", -1) >= 0 && json_num(figures, "event_pair_ns", -1) >= 0 &&
+          json_array_size(json_object_get(figures, "empty_graphs")) == 6);
     json_decref(figures);
     device_cuda.unload(p);
     device_cuda.close(d);
@@ -174,8 +188,10 @@ static void wrong_arguments(void) { c.plan.steps[0].arg_count = 3; }
 
 static int run_refusals(void)
 {
-    static const struct { void (*change)(void); enum verdict_code code; } table[] = {
-        {wide_block, VERDICT_RESOURCE_LIMIT}, {much_shared, VERDICT_RESOURCE_LIMIT}, {wrong_arguments, VERDICT_REJECTED_PLAN}};
+    static const struct { void (*change)(void); enum verdict_code code;
+    } table[] = {{wide_block, VERDICT_RESOURCE_LIMIT},
+                 {much_shared, VERDICT_RESOURCE_LIMIT},
+                 {wrong_arguments, VERDICT_REJECTED_PLAN}};
     test_checks = test_failures = 0;
     struct device *d = NULL;
     device_cuda.unload(load(&d));
@@ -235,7 +251,8 @@ int main(void)
         test_skip("the libcuda.so.1 found is not the test's: run this through ctest");
     IN_A_CHILD(run_case("good", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_AT_START, VERDICT_OK, true));
-    IN_A_CHILD(run_case("past_end", DEVICE_AT_END, VERDICT_OK, false));      /* 1003 floats: 4 bytes of alignment are left, and watched */
+    IN_A_CHILD(run_case("past_end", DEVICE_AT_END, VERDICT_OK,
+                        false)); /* 1003 floats: 4 bytes of alignment are left, and watched */
     IN_A_CHILD(run_case("write_input", DEVICE_AT_END, VERDICT_OUT_OF_BOUNDS, true));
     IN_A_CHILD(run_case("near_before", DEVICE_AT_START, VERDICT_OK, false));
     IN_A_CHILD(run_case("near_before", DEVICE_AT_END, VERDICT_OK, false));

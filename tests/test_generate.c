@@ -199,8 +199,7 @@ static void test_measured(void)
         play(&p, &s, from_file, 12);
         double best = true_best(&s, from_file);
         check(p.best <= 1.02 * best);
-        printf("%s: %.0f after %d tries, the best of %zu is %.0f, the baseline %lld\n", files[i], p.best, p.count, json_array_size(json_object_get(doc, "rows")), best,
-               (long long)json_int(doc, "baseline_ns", 0));
+        printf("%s: %.0f after %d tries, the best of %zu is %.0f\n", files[i], p.best, p.count, json_array_size(json_object_get(doc, "rows")), best);
     }
 }
 
@@ -250,6 +249,38 @@ static void test_repeats(void)
     check(template_propose(&a, &ga, &err) && template_propose(&b, &gb, &err));
     check(json_equal(ga.origin, gb.origin) && json_equal(ga.candidate, gb.candidate));
     check_str(json_str(ga.origin, "parent", ""), json_str(gb.origin, "parent", "-"));
+}
+
+/* A retest counts, not the lucky first figure: the best is another one then, and the next proposal starts from that. */
+static void test_retest(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0};
+    shape_of(GDN, &s);
+    play(&p, &s, bowl, 6);
+    int best = 0, second = -1;
+    for (int i = 1; i < p.count; i++)
+        if (p.past[i].time_ns < p.past[best].time_ns)
+            best = i;
+    for (int i = 0; i < p.count; i++)
+        if (i != best && (second < 0 || p.past[i].time_ns < p.past[second].time_ns))
+            second = i;
+    struct gen_past past[8];
+    memcpy(past, p.past, (size_t)p.count * sizeof *past);
+    past[p.count] = p.past[best];
+    past[p.count].time_ns = 9000;
+    past[p.count].speedup = 6000.0 / 9000;
+    past[p.count].verdict = VERDICT_NOT_CONFIRMED;
+    struct gen_input in = input_of(&s, &p, 2);
+    cleanup(gen_proposal) struct gen_proposal before = {0}, after = {0};
+    struct err err = {0};
+    check(template_propose(&in, &before, &err));
+    in.past = past;
+    in.past_count++;
+    check(template_propose(&in, &after, &err));
+    check_str(json_str(before.origin, "parent", ""), p.ids[best]);
+    check_str(json_str(after.origin, "parent", ""), p.ids[second]);
+    check(strcmp(json_str(before.origin, "move", ""), "explore") && strcmp(json_str(after.origin, "move", ""), "explore"));
 }
 
 /* After two compile errors with a value, that value is not proposed again while there is anything else. */
@@ -386,6 +417,7 @@ int main(void)
     test_measured();
     test_ends();
     test_repeats();
+    test_retest();
     test_avoids();
     test_spills();
     test_shapes();

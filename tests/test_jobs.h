@@ -182,6 +182,14 @@ __attribute__((unused)) static json_t *wait_job(struct world *w, const char *id)
     return get(w, STORE_JOB, id);
 }
 
+/* Until the judge has begun with this candidate (the file in which it counts is there). */
+__attribute__((unused)) static void wait_judging(struct world *w, const char *candidate)
+{
+    cleanup(str) char *path = xfmt("%s/runs/%s", w->dir, candidate);
+    for (int64_t until = clock_mono_ns() + 30000000000; clock_mono_ns() < until && access(path, F_OK) != 0;)
+        clock_sleep_ns(2000000);
+}
+
 /* All candidates of a job, in order; new reference. */
 __attribute__((unused)) static bool take_candidate(void *ctx, const char *id, const json_t *doc)
 {

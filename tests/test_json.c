@@ -46,6 +46,15 @@ static void writing_is_exact_and_short(void)
         check(json_is_real(json_array_get(back, 0)));
         check(json_real_value(json_array_get(back, 0)) == values[i]);
     }
+    static const struct { double value; const char *text; } forms[] = {
+        {4130, "[4130.0]"}, {0.1, "[0.1]"}, {1e-6, "[1e-06]"}, {1e300, "[1e+300]"}, {-31000, "[-31000.0]"}, {123456.5, "[123456.5]"}, {1e15, "[1000000000000000.0]"},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        cleanup(json) json_t *one = json_array();
+        json_array_append_new(one, json_real(forms[i].value));
+        cleanup(str) char *written = json_text(one);
+        check_str(written, forms[i].text);
+    }
     cleanup(json) json_t *doc = json_pack("{s:f,s:s,s:i,s:[i,b],s:n,s:{}}", "z", 0.1, "a", "q\"\\\n\x01", "n", -7, "l", 1, 1, "x", "o");
     cleanup(str) char *text = json_text(doc);
     check_str(text, "{\"z\":0.1,\"a\":\"q\\\"\\\\\\n\\u0001\",\"n\":-7,\"l\":[1,true],\"x\":null,\"o\":{}}");

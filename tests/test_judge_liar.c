@@ -192,13 +192,7 @@ static bool liar_rotation(struct device_program *p, int set, int64_t *ret_rotati
 static bool was_launched(const struct device_program *p, int set)
 {
     int order[100];
-    for (int i = 0; i < p->sets; i++)
-        order[i] = i;
-    for (int i = p->sets - 1; i > 0; i--) {
-        int k = (int)rng_below(p->order, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
-        order[i] = order[k];
-        order[k] = swap;
-    }
+    device_set_order(p->order, p->sets, order);
     for (int i = 0; i < p->launches; i++)
         if (order[i] == set)
             return true;

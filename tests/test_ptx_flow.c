@@ -26,7 +26,7 @@ static enum ptx_finding_kind run_on(const char *before, const char *body, struct
     b.launch.cooperative = s.cooperative;
     b.options.schedule_seed = s.seed;
     b.options.limits.threads = s.threads;
-    b.options.limits.thread_instructions = 100000000;
+    b.options.limits.thread_instructions = 20000000;
     const enum ptx_finding_kind kind = bench_run(&b);
     if (out)
         memcpy(out, y, bytes);

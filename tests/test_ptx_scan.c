@@ -158,12 +158,12 @@ static void estimates(void)
         check(e.occupancy > 0 && e.occupancy <= 1 && e.blocks_per_sm >= 1);
         before = e.ns;
     }
-    const struct ptx_estimate small = gdn_estimate(1, 1, "H200"), large = gdn_estimate(16, 64, "H200"), slow = gdn_estimate(16, 64, "A100");
+    const struct ptx_estimate small = gdn_estimate(1, 1, "H200"), large = gdn_estimate(8, 64, "H200"), slow = gdn_estimate(8, 64, "A100");
     check_str(small.bound, "latency");
     check_str(large.bound, "dram");
     check(slow.ns > large.ns);
     /* never faster than the data sheet allows */
-    const double bytes = 2.0 * 15 * 64 * GDN_V * GDN_K * 4;
+    const double bytes = 2.0 * 7 * 64 * GDN_V * GDN_K * 4;
     check(large.ns > bytes / ptx_device_find("H200")->datasheet_dram_bytes_per_ns);
     /* nothing at all is a launch */
     struct ptx_counts none = {0};

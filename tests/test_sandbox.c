@@ -37,7 +37,8 @@ static const char *argument = "";
 
 static int probe_passwd(void)
 {
-    static const char *const files[] = {"/etc/passwd", "/etc/shadow", "/root", "/home", "/var/lib", "/proc/1/environ", "/etc/hostname", "/usr/bin"};
+    static const char *const files[] = {"/etc/passwd", "/etc/shadow",     "/root",         "/home",
+                                        "/var/lib",    "/proc/1/environ", "/etc/hostname", "/usr/bin"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (open(files[i], O_RDONLY) >= 0)
             return ESCAPED("opened %s", files[i]);
@@ -64,7 +65,8 @@ static int probe_listed(void)
 
 static int probe_write(void)
 {
-    static const char *const files[] = {"/x", "/tmp/x", "/var/tmp/x", "/dev/x", "/dev/shm/x", "/run/x", "x", "/etc/x", "/usr/x"};
+    static const char *const files[] = {"/x",     "/tmp/x", "/var/tmp/x", "/dev/x", "/dev/shm/x",
+                                        "/run/x", "x",      "/etc/x",     "/usr/x"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (open(files[i], O_CREAT | O_WRONLY, 0600) >= 0)
             return ESCAPED("made %s", files[i]);
@@ -87,7 +89,8 @@ static int probe_private_tmp(void)
 
 static int probe_connect(void)
 {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argument)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in in = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argument)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof in) == 0)
         return ESCAPED("connected to loopback");
@@ -126,7 +129,8 @@ static int probe_signal(void)
     for (pid_t p = 3; p < 40000; p++)
         if (p != getpid() && kill(p, 0) == 0)
             return ESCAPED("could signal process %d (the supervisor is %d)", p, supervisor);
-    return kill(supervisor, 0) == 0 && supervisor != getpid() && supervisor > 2 ? ESCAPED("could signal the supervisor") : 0;
+    return kill(supervisor, 0) == 0 && supervisor != getpid() && supervisor > 2 ? ESCAPED("could signal the supervisor")
+                                                                                : 0;
 }
 
 /* Rows of calls that must fail; those that kill have a probe of their own. */
@@ -185,7 +189,9 @@ static int probe_environment(void)
     if (getenv("PROTEUS_TEST_SECRET") || getenv("PATH") || getenv("HOME"))
         return ESCAPED("saw the supervisor's environment");
     int given = getenv("ASAN_OPTIONS") ? 2 : 1;
-    return count != given || !getenv("GIVEN") ? ESCAPED("%d variables, GIVEN is %s", count, getenv("GIVEN") ? "there" : "missing") : 0;
+    return count != given || !getenv("GIVEN")
+               ? ESCAPED("%d variables, GIVEN is %s", count, getenv("GIVEN") ? "there" : "missing")
+               : 0;
 }
 
 static int probe_descriptors(void)
@@ -195,7 +201,10 @@ static int probe_descriptors(void)
             continue;
         struct stat st;
         fstat(fd, &st);
-        bool expected = fd == 3 ? S_ISSOCK(st.st_mode) : fd == 0 ? S_ISCHR(st.st_mode) : fd <= 2 ? S_ISFIFO(st.st_mode) : false;
+        bool expected = fd == 3   ? S_ISSOCK(st.st_mode)
+                        : fd == 0 ? S_ISCHR(st.st_mode)
+                        : fd <= 2 ? S_ISFIFO(st.st_mode)
+                                  : false;
         if (!expected)
             return ESCAPED("descriptor %d is open (mode %o)", fd, st.st_mode);
     }
@@ -253,8 +262,12 @@ static int probe_memory(void)
 
 static int probe_limits(void)
 {
-    static const struct { __rlimit_resource_t resource; const char *name; } table[] = {
-        {RLIMIT_CORE, "core"}, {RLIMIT_NOFILE, "nofile"}, {RLIMIT_FSIZE, "fsize"}, {RLIMIT_CPU, "cpu"}, {RLIMIT_MEMLOCK, "memlock"}};
+    static const struct { __rlimit_resource_t resource; const char *name;
+    } table[] = {{RLIMIT_CORE, "core"},
+                 {RLIMIT_NOFILE, "nofile"},
+                 {RLIMIT_FSIZE, "fsize"},
+                 {RLIMIT_CPU, "cpu"},
+                 {RLIMIT_MEMLOCK, "memlock"}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct rlimit r, more;
         getrlimit(table[i].resource, &r);
@@ -293,18 +306,21 @@ static int probe_driver(void)
     int comm = open(path, O_WRONLY);
     if (comm < 0 || write(comm, "worker", 6) != 6)
         return ESCAPED("threads cannot be named: %s", strerror(errno));
-    if (open("/dev/full", O_RDWR) < 0 || open("/sys/devices/system/cpu/online", O_RDONLY) < 0 || open("/proc/cpuinfo", O_RDONLY) < 0)
+    if (open("/dev/full", O_RDWR) < 0 || open("/sys/devices/system/cpu/online", O_RDONLY) < 0 ||
+        open("/proc/cpuinfo", O_RDONLY) < 0)
         return ESCAPED("the card, /sys or /proc is not there: %s", strerror(errno));
     if (memfd_create("x", 0) < 0 || socket(AF_UNIX, SOCK_STREAM, 0) < 0)
         return ESCAPED("no memfd or no Unix socket: %s", strerror(errno));
     void *far = mmap(NULL, (size_t)100 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (far == MAP_FAILED)
         return ESCAPED("100 GiB of addresses cannot be reserved");
-    static const char *const forbidden[] = {"/dev/tty", "/dev/ptmx", "/dev/kmsg", "/dev/mem", "/dev/shm", "/proc/kcore", "/proc/kmsg"};
+    static const char *const forbidden[] = {"/dev/tty", "/dev/ptmx",   "/dev/kmsg", "/dev/mem",
+                                            "/dev/shm", "/proc/kcore", "/proc/kmsg"};
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)
         if (open(forbidden[i], O_RDONLY) >= 0)
             return ESCAPED("opened %s", forbidden[i]);
-    static const char *const read_only[] = {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/sys/kernel/mm/transparent_hugepage/enabled"};
+    static const char *const read_only[] = {"/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state",
+                                            "/sys/kernel/mm/transparent_hugepage/enabled"};
     for (size_t i = 0; i < sizeof read_only / sizeof *read_only; i++)
         if (open(read_only[i], O_WRONLY) >= 0)
             return ESCAPED("opened %s for writing", read_only[i]);
@@ -354,8 +370,9 @@ static void end_segv(void)
 static void end_spin(void) { for (volatile int i = 0;; i++) ; }
 static void end_sleep(void) { signal(SIGTERM, SIG_IGN); for (;;) pause(); }
 static void end_flood(void) { for (int i = 0; i < 200000; i++) fprintf(stderr, "line %d \xff\xfe\x01\n", i); exit(3); }
-static const struct { const char *name; void (*run)(void); } ends[] = {
-    {"exit", end_exit}, {"abort", end_abort}, {"segv", end_segv}, {"spin", end_spin}, {"sleep", end_sleep}, {"flood", end_flood}};
+static const struct { const char *name; void (*run)(void);
+} ends[] = {{"exit", end_exit}, {"abort", end_abort}, {"segv", end_segv},
+            {"spin", end_spin}, {"sleep", end_sleep}, {"flood", end_flood}};
 
 /* The child: enter, tell the layers, read "what argument", do it, tell the answer. */
 static int be_child(int argc, char **argv)
@@ -392,11 +409,13 @@ static int be_child(int argc, char **argv)
 
 /* ---- the supervisor ---- */
 
-static const struct sandbox_limits limits = {.cpu_seconds = 5, .memory_bytes = (int64_t)128 << 20, .file_bytes = 0, .open_files = 64, .processes = 48};
+static const struct sandbox_limits limits = {
+    .cpu_seconds = 5, .memory_bytes = (int64_t)128 << 20, .file_bytes = 0, .open_files = 64, .processes = 48};
 
 struct talk { struct sandbox_child child; unsigned layers, role; };
 
-static bool start(enum sandbox_role role, const struct sandbox_limits *l, const struct sandbox_paths *paths, struct talk *t)
+static bool start(enum sandbox_role role, const struct sandbox_limits *l, const struct sandbox_paths *paths,
+                  struct talk *t)
 {
 #ifdef __SANITIZE_ADDRESS__
     static const char *const env[] = {"GIVEN=1", "ASAN_OPTIONS=detect_leaks=0", NULL};
@@ -405,7 +424,8 @@ static bool start(enum sandbox_role role, const struct sandbox_limits *l, const 
 #endif
     struct err err = {0};
     unsigned hello[2] = {0};
-    bool ok = sandbox_spawn(role, l, paths, env, &t->child, &err) && fd_read_all(t->child.fd, hello, sizeof hello, &err);
+    bool ok =
+        sandbox_spawn(role, l, paths, env, &t->child, &err) && fd_read_all(t->child.fd, hello, sizeof hello, &err);
     check(ok);
     if (!ok)
         fprintf(stderr, "start: %s; %s\n", err.text, t->child.pid ? sandbox_stderr(&t->child) : "");
@@ -444,7 +464,10 @@ static void run_probe(const struct probe *p, enum sandbox_role role, unsigned wi
     check_int(t.role, role);
     check_int(t.layers, have & ~without);
     char order[256], answer[600] = "";
-    const char *arg = p->run == probe_listed ? listed : p->run == probe_secret ? secret : p->run == probe_unix ? socket_path : "";
+    const char *arg = p->run == probe_listed   ? listed
+                      : p->run == probe_secret ? secret
+                      : p->run == probe_unix   ? socket_path
+                                               : "";
     if (p->run == probe_connect)
         snprintf(order, sizeof order, "%s %d", p->name, port);
     else if (arg[0])
@@ -454,25 +477,29 @@ static void run_probe(const struct probe *p, enum sandbox_role role, unsigned wi
     say(&t, order);
     ssize_t n = read(t.child.fd, answer, sizeof answer - 1);
     struct sandbox_status s = finish(&t, 10000000000);
-    bool held = p->signal ? s.end == SANDBOX_SIGNALLED && s.code == p->signal : n > 0 && answer[0] == '0' && s.end == SANDBOX_EXITED && s.code == 0;
+    bool held = p->signal ? s.end == SANDBOX_SIGNALLED && s.code == p->signal
+                          : n > 0 && answer[0] == '0' && s.end == SANDBOX_EXITED && s.code == 0;
     bool may_escape = !(p->least == 0 || (p->least & (have & ~without)) != 0);
     if (!held && !may_escape)
-        fprintf(stderr, "role %s without %u: %s: end %d code %d answer \"%s\" stderr \"%s\"\n", sandbox_role_name(role), without, p->name, s.end,
-                s.code, answer, sandbox_stderr(&t.child));
+        fprintf(stderr, "role %s without %u: %s: end %d code %d answer \"%s\" stderr \"%s\"\n", sandbox_role_name(role),
+                without, p->name, s.end, s.code, answer, sandbox_stderr(&t.child));
     check(held || may_escape);
     buf_done(&t.child.stderr_tail);
 }
 
 static void test_probes(unsigned have)
 {
-    static const unsigned levels[] = {0, SANDBOX_NAMESPACES, SANDBOX_LANDLOCK, SANDBOX_NAMESPACES | SANDBOX_LANDLOCK, SANDBOX_SECCOMP};
+    static const unsigned levels[] = {0, SANDBOX_NAMESPACES, SANDBOX_LANDLOCK, SANDBOX_NAMESPACES | SANDBOX_LANDLOCK,
+                                      SANDBOX_SECCOMP};
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++)
         for (size_t i = 0; i < PROBES; i++)
             if (probes[i].run != probe_driver)
                 run_probe(&probes[i], SANDBOX_COMPILE, levels[l], have);
+    /* The other roles without devices have the compile role's profile: a few probes tell that they do. */
     for (enum sandbox_role r = SANDBOX_REFERENCE; r <= SANDBOX_RUN_CUDA; r++)
-        for (size_t i = 0; i < PROBES; i++) {
-            bool card = r == SANDBOX_RUN_CUDA, for_card = probes[i].run == probe_driver, not_for_card = probes[i].run == probe_calls || probes[i].run == probe_unix;
+        for (size_t i = 0; i < (r == SANDBOX_RUN_CUDA ? PROBES : 4); i++) {
+            bool card = r == SANDBOX_RUN_CUDA, for_card = probes[i].run == probe_driver,
+                 not_for_card = probes[i].run == probe_calls || probes[i].run == probe_unix;
             if (card ? !not_for_card : !for_card)
                 run_probe(&probes[i], r, 0, have);
         }
@@ -482,9 +509,11 @@ static void test_probes(unsigned have)
 static void test_ends(unsigned without)
 {
     sandbox_without(without);
-    static const struct { const char *order; enum sandbox_end end; int code; bool timed_out; } table[] = {
-        {"exit", SANDBOX_EXITED, 7, false},     {"abort", SANDBOX_SIGNALLED, SIGABRT, false},  {"segv", SANDBOX_SIGNALLED, SIGSEGV, false},
-        {"sleep", SANDBOX_KILLED_BY_US, SIGKILL, true}, {"flood", SANDBOX_EXITED, 3, false},
+    static const struct { const char *order; enum sandbox_end end; int code; bool timed_out;
+    } table[] = {
+        {"exit", SANDBOX_EXITED, 7, false},          {"abort", SANDBOX_SIGNALLED, SIGABRT, false},
+        {"segv", SANDBOX_SIGNALLED, SIGSEGV, false}, {"sleep", SANDBOX_KILLED_BY_US, SIGKILL, true},
+        {"flood", SANDBOX_EXITED, 3, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct talk t = {0};
@@ -630,7 +659,8 @@ static void measure(void)
             ns[k - 1] = swap;
         }
     }
-    printf("spawn to hello: median %.2f ms, least %.2f, most %.2f\n", (double)ns[RUNS / 2] / 1e6, (double)ns[0] / 1e6, (double)ns[RUNS - 1] / 1e6);
+    printf("spawn to hello: median %.2f ms, least %.2f, most %.2f\n", (double)ns[RUNS / 2] / 1e6, (double)ns[0] / 1e6,
+           (double)ns[RUNS - 1] / 1e6);
 }
 
 static void make_surroundings(void)
@@ -640,11 +670,13 @@ static void make_surroundings(void)
     snprintf(secret, sizeof secret, "%s/secret", folder);
     snprintf(socket_path, sizeof socket_path, "%s/socket", folder);
     struct err err;
-    check(mkdir(folder, 0755) == 0 && file_write(listed, "hello", 5, 0644, &err) && file_write(secret, "secret", 6, 0644, &err));
+    check(mkdir(folder, 0755) == 0 && file_write(listed, "hello", 5, 0644, &err) &&
+          file_write(secret, "secret", 6, 0644, &err));
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof in;
     int tcp = socket(AF_INET, SOCK_STREAM, 0), un = socket(AF_UNIX, SOCK_STREAM, 0);
-    check(bind(tcp, (struct sockaddr *)&in, sizeof in) == 0 && listen(tcp, 4) == 0 && getsockname(tcp, (struct sockaddr *)&in, &size) == 0);
+    check(bind(tcp, (struct sockaddr *)&in, sizeof in) == 0 && listen(tcp, 4) == 0 &&
+          getsockname(tcp, (struct sockaddr *)&in, &size) == 0);
     port = ntohs(in.sin_port);
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     snprintf(name.sun_path, sizeof name.sun_path, "%s", socket_path);
@@ -663,8 +695,9 @@ int main(int argc, char **argv)
     unsigned have = 0;
     struct err err = {0};
     check(sandbox_probe(&have, &err));
-    printf("this host: level %s, layers%s%s%s%s%s\n", sandbox_level(have), have & SANDBOX_LIMITS ? " limits" : "", have & SANDBOX_SECCOMP ? " seccomp" : "",
-           have & SANDBOX_LANDLOCK ? " landlock" : "", have & SANDBOX_NAMESPACES ? " namespaces" : "", err.text);
+    printf("this host: level %s, layers%s%s%s%s%s\n", sandbox_level(have), have & SANDBOX_LIMITS ? " limits" : "",
+           have & SANDBOX_SECCOMP ? " seccomp" : "", have & SANDBOX_LANDLOCK ? " landlock" : "",
+           have & SANDBOX_NAMESPACES ? " namespaces" : "", err.text);
     fflush(stdout);
     check(have & SANDBOX_LIMITS && have & SANDBOX_SECCOMP);
     test_bad_orders();

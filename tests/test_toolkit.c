@@ -65,7 +65,8 @@ static void test_compile_and_assemble(const struct toolkit_paths *t)
     check(tight.ok);
     for (int i = 0; i < tight.kernel_count; i++)
         check(tight.kernels[i].resources.registers_thread <= 24);
-    free(c.ptx), free(c.log), free(a.cubin), free(a.log), free(again.cubin), free(again.log), free(tight.cubin), free(tight.log);
+    free(c.ptx), free(c.log), free(a.cubin), free(a.log), free(again.cubin), free(again.log), free(tight.cubin),
+        free(tight.log);
 }
 
 static void test_refusals(const struct toolkit_paths *t)
@@ -86,8 +87,9 @@ static void test_refusals(const struct toolkit_paths *t)
     free(c.ptx), free(c.log);
     buf_done(&many);
 
-    static const char *const bad_options[] = {"-I/etc", "--include-path=/etc", "-include=/etc/passwd", "--time=/tmp/x", "-D", "--pch", "-Dx=1",
-                                              "--maxrregcount=1;2"};
+    static const char *const bad_options[] = {
+        "-I/etc", "--include-path=/etc", "-include=/etc/passwd", "--time=/tmp/x", "-D", "--pch",
+        "-Dx=1",  "--maxrregcount=1;2"};
     for (size_t i = 0; i < sizeof bad_options / sizeof *bad_options; i++) {
         struct err err = {0};
         struct toolkit_compiled none = {0};
@@ -95,9 +97,14 @@ static void test_refusals(const struct toolkit_paths *t)
         check_int(err.code, ERR_INVALID);
     }
 
-    static const char *const bad_ptx[] = {"", "garbage", ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { bad.op; }\n",
-                                          ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { call missing; ret; }\n",
-                                          ".entry", ".entry (", ".version 9.0 /* no end"};
+    static const char *const bad_ptx[] = {
+        "",
+        "garbage",
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { bad.op; }\n",
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k() { call missing; ret; }\n",
+        ".entry",
+        ".entry (",
+        ".version 9.0 /* no end"};
     for (size_t i = 0; i < sizeof bad_ptx / sizeof *bad_ptx; i++) {
         struct toolkit_assembled a = {0};
         struct err err = {0};
@@ -137,26 +144,30 @@ static void test_texts(void)
     struct toolkit_paths t = {.home = "/opt/secret", .include = "/opt/secret/include"};
     static const char told[] = "/opt/secret/include/x.h(3): \x80 /opt/secret/y\n";
     cleanup(str) char *log = toolkit_log_clean(&t, told, sizeof told - 1);
-    check(strstr(log, "cuda/include/x.h(3)") && strstr(log, "cuda/y") && !strstr(log, "secret") && utf8_valid(log, strlen(log)));
+    check(strstr(log, "cuda/include/x.h(3)") && strstr(log, "cuda/y") && !strstr(log, "secret") &&
+          utf8_valid(log, strlen(log)));
 
     int count = 0;
-    static const char ptx[] = "// .entry no\n/* .entry no */ .file 1 \".entry no\"\n.visible .entry\n /* x */ yes_1(\n.weak .entry $also()";
+    static const char ptx[] =
+        "// .entry no\n/* .entry no */ .file 1 \".entry no\"\n.visible .entry\n /* x */ yes_1(\n.weak .entry $also()";
     check(toolkit_ptx_entries(ptx, sizeof ptx - 1, any_name, &count));
     check_int(count, 2);
 
     struct toolkit_kernel k[2] = {{.name = "a"}, {.name = "ab"}};
-    static const char figures[] = "ptxas info    : Function properties for ab\n"
-                                  "ptxas         .     264 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
-                                  "ptxas info    : Used 14 registers, used 1 barriers, 512 bytes smem\n"
-                                  "ptxas info    : Function properties for a\n"
-                                  "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-                                  "ptxas info    : Used 24 registers\n"
-                                  "info    : Function properties for 'a':\n"
-                                  "info    : used 24 registers, used 1 barriers, 96 stack, 1536 bytes smem, 0 bytes lmem";
+    static const char figures[] =
+        "ptxas info    : Function properties for ab\n"
+        "ptxas         .     264 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Used 14 registers, used 1 barriers, 512 bytes smem\n"
+        "ptxas info    : Function properties for a\n"
+        "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 24 registers\n"
+        "info    : Function properties for 'a':\n"
+        "info    : used 24 registers, used 1 barriers, 96 stack, 1536 bytes smem, 0 bytes lmem";
     check(toolkit_log_figures(figures, k, 2));
-    check(k[1].resources.registers_thread == 14 && k[1].resources.static_shared_bytes == 512 && k[1].spill_store_bytes == 8 &&
-          k[1].spill_load_bytes == 12 && k[1].resources.local_bytes_thread == 264);
-    check(k[0].resources.registers_thread == 24 && k[0].resources.local_bytes_thread == 96 && k[0].resources.static_shared_bytes == 0);
+    check(k[1].resources.registers_thread == 14 && k[1].resources.static_shared_bytes == 512 &&
+          k[1].spill_store_bytes == 8 && k[1].spill_load_bytes == 12 && k[1].resources.local_bytes_thread == 264);
+    check(k[0].resources.registers_thread == 24 && k[0].resources.local_bytes_thread == 96 &&
+          k[0].resources.static_shared_bytes == 0);
     check(!toolkit_log_figures("ptxas info    : Function properties for a", k, 2));
 }
 
@@ -209,7 +220,8 @@ static void test_helpers(const struct toolkit_paths *t)
 {
     cleanup(buf) struct buf source = {0}, kept = {0}, a = {0}, b = {0};
     struct err err;
-    check(file_read(SOURCE_DIR "/gpu/device/helpers.cu", 1 << 20, &source, &err) && file_read(SOURCE_DIR "/gpu/device/helpers.ptx", 1 << 20, &kept, &err));
+    check(file_read(SOURCE_DIR "/gpu/device/helpers.cu", 1 << 20, &source, &err) &&
+          file_read(SOURCE_DIR "/gpu/device/helpers.ptx", 1 << 20, &kept, &err));
     struct toolkit_compiled c = compile(t, buf_cstr(&source), "");
     check(c.ok);
     free(c.ptx), free(c.log);

@@ -54,7 +54,11 @@ bool err_from_cu(struct err *err, CUresult r, const char *call)
     return err_set(err, ERR_UPSTREAM, "%s: %s (%s)", call, name, text);
 }
 
-static const struct { CUresult r; enum verdict_code code; const char *text; } faults[] = {
+static const struct {
+    CUresult r;
+    enum verdict_code code;
+    const char *text;
+} faults[] = {
     {CUDA_ERROR_ILLEGAL_ADDRESS, VERDICT_OUT_OF_BOUNDS, "an access outside every buffer, or a write to an input"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, VERDICT_MISALIGNED, "an access that is not aligned to its size"},
     {CUDA_ERROR_INVALID_ADDRESS_SPACE, VERDICT_FAULT, "an access in the wrong address space"},
@@ -62,10 +66,12 @@ static const struct { CUresult r; enum verdict_code code; const char *text; } fa
     {CUDA_ERROR_ILLEGAL_INSTRUCTION, VERDICT_FAULT, "an illegal instruction or a trap"},
     {CUDA_ERROR_HARDWARE_STACK_ERROR, VERDICT_FAULT, "the stack overflowed or was damaged"},
     {CUDA_ERROR_ASSERT, VERDICT_FAULT, "a failed assertion"},
-    {CUDA_ERROR_LAUNCH_FAILED, VERDICT_FAULT, "the launch failed"},
+    {CUDA_ERROR_LAUNCH_FAILED, VERDICT_FAULT, "a trap, or a fault that the card does not name"},
     {CUDA_ERROR_LAUNCH_TIMEOUT, VERDICT_TIMEOUT, "the launch took too long"},
-    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, VERDICT_RESOURCE_LIMIT, "too many registers, threads or too much shared memory for a block"},
-    {CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, VERDICT_RESOURCE_LIMIT, "more blocks than can be resident at once, which a cooperative launch needs"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, VERDICT_RESOURCE_LIMIT,
+     "too many registers, threads or too much shared memory for a block"},
+    {CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, VERDICT_RESOURCE_LIMIT,
+     "more blocks than can be resident at once, which a cooperative launch needs"},
     {CUDA_ERROR_INVALID_CLUSTER_SIZE, VERDICT_RESOURCE_LIMIT, "a cluster of this size cannot be placed"},
     {CUDA_ERROR_INVALID_VALUE, VERDICT_RESOURCE_LIMIT, "a launch configuration that the card does not take"},
     {CUDA_ERROR_INVALID_IMAGE, VERDICT_FAULT, "the driver does not take this cubin"},
@@ -97,10 +103,13 @@ int nvmlInit_v2(void);
 int nvmlSystemGetDriverVersion(char *version, unsigned length);
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
 int nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *mhz);
-int nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending, unsigned *failed);
+int nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending,
+                              unsigned *failed);
 
 enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
-#define NVML_API(X) X(nvmlInit_v2) X(nvmlSystemGetDriverVersion) X(nvmlDeviceGetHandleByPciBusId_v2) X(nvmlDeviceGetClockInfo) X(nvmlDeviceGetRemappedRows)
+#define NVML_API(X)                                                         \
+    X(nvmlInit_v2) X(nvmlSystemGetDriverVersion) X(nvmlDeviceGetClockInfo)  \
+    X(nvmlDeviceGetHandleByPciBusId_v2) X(nvmlDeviceGetRemappedRows)
 
 static struct nvml_api {
 #define X(fn) __typeof__(&fn) fn;
@@ -118,7 +127,9 @@ static bool nvml_open(void)
     static struct library library;
     static enum { UNTRIED, WORKS, MISSING } state;
     if (state == UNTRIED)
-        state = library_open(&library, "libnvidia-ml.so.1", entries, NULL) && nvml.nvmlInit_v2() == NVML_SUCCESS ? WORKS : MISSING;
+        state = library_open(&library, "libnvidia-ml.so.1", entries, NULL) && nvml.nvmlInit_v2() == NVML_SUCCESS
+                    ? WORKS
+                    : MISSING;
     return state == WORKS;
 }
 
@@ -148,7 +159,9 @@ double nvml_sm_clock_mhz(const char *bus_id)
 {
     nvmlDevice_t device;
     unsigned mhz = 0;
-    return nvml_device(bus_id, &device) && nvml.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS ? (double)mhz : 0;
+    return nvml_device(bus_id, &device) && nvml.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS
+               ? (double)mhz
+               : 0;
 }
 
 bool nvml_health(const char *bus_id, char *why, size_t size)
@@ -156,8 +169,10 @@ bool nvml_health(const char *bus_id, char *why, size_t size)
     nvmlDevice_t device;
     unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
     if (!nvml_device(bus_id, &device) ||
-        nvml.nvmlDeviceGetRemappedRows(device, &correctable, &uncorrectable, &pending, &failed) != NVML_SUCCESS || (!pending && !failed))
+        nvml.nvmlDeviceGetRemappedRows(device, &correctable, &uncorrectable, &pending, &failed) != NVML_SUCCESS ||
+        (!pending && !failed))
         return true;
-    snprintf(why, size, "memory rows are %s remapping (%u uncorrectable)", failed ? "beyond" : "waiting for", uncorrectable);
+    snprintf(why, size, "memory rows are %s remapping (%u uncorrectable)", failed ? "beyond" : "waiting for",
+             uncorrectable);
     return false;
 }

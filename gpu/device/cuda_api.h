@@ -84,7 +84,8 @@ struct device_program {
 /* Restores or poisons a list of pieces in one launch, on the device's stream. Fills in first_chunk. */
 bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err) MUST_CHECK;
 bool helper_scrub(struct device *d, uint32_t pattern, struct err *err) MUST_CHECK;
-bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes, void **args, struct err *err) MUST_CHECK;
+bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                   void **args, struct err *err) MUST_CHECK;
 /* In the order of the stream, unlike the plain copy, whose end a stream of ours would not wait for. */
 bool helper_upload(struct device *d, CUdeviceptr to, const void *from, size_t bytes, struct err *err) MUST_CHECK;
 bool helpers_load(struct device *d, struct err *err) MUST_CHECK;
@@ -99,13 +100,17 @@ struct guarded {
     CUmemGenericAllocationHandle handle;
     bool mapped;
 };
-bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content, struct guarded *ret, struct err *err) MUST_CHECK;
+bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content,
+                  struct guarded *ret, struct err *err) MUST_CHECK;
 void guarded_done(struct guarded *g);
 /* True: nothing around the buffer changed. */
-bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison, bool *ret_intact, struct err *err) MUST_CHECK;
+bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison,
+                    bool *ret_intact, struct err *err) MUST_CHECK;
 
-bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
-bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
+bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
+                     struct device_fault *fault, struct err *err);
+bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
+                     struct device_fault *fault, struct err *err);
 bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
 bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
 void cuda_sets_free(struct cuda_sets *s);

@@ -42,7 +42,8 @@ static int64_t raw_ns(void)
 typedef bool timed_work(struct device *d, void *ctx, struct err *err);
 
 /* Median of event and wall time around the work. */
-static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, double *ret_event_ns, double *ret_wall_ns, struct err *err)
+static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, double *ret_event_ns,
+                      double *ret_wall_ns, struct err *err)
 {
     double event[REPEATS], wall[REPEATS];
     for (int i = -2; i < REPEATS; i++) {
@@ -50,8 +51,8 @@ static bool time_work(struct device *d, const struct events *e, timed_work *work
         if (!CU(err, cuStreamSynchronize, d->stream))
             return false;
         int64_t from = raw_ns();
-        if (!CU(err, cuEventRecord, e->begin, d->stream) || !work(d, ctx, err) || !CU(err, cuEventRecord, e->end, d->stream) ||
-            !CU(err, cuCtxSynchronize))
+        if (!CU(err, cuEventRecord, e->begin, d->stream) || !work(d, ctx, err) ||
+            !CU(err, cuEventRecord, e->end, d->stream) || !CU(err, cuCtxSynchronize))
             return false;
         int64_t spent = raw_ns() - from;
         if (!CU(err, cuEventElapsedTime, &ms, e->begin, e->end))
@@ -136,7 +137,8 @@ static bool calibrate_copy(struct device *d, const struct events *e, json_t *to,
 {
     struct copy c = {0};
     double event = 0, wall = 0;
-    bool ok = CU(err, cuMemAlloc, &c.from, COPY_BYTES) && CU(err, cuMemAlloc, &c.to, COPY_BYTES) && time_work(d, e, one_copy, &c, &event, &wall, err);
+    bool ok = CU(err, cuMemAlloc, &c.from, COPY_BYTES) && CU(err, cuMemAlloc, &c.to, COPY_BYTES) &&
+              time_work(d, e, one_copy, &c, &event, &wall, err);
     cu.cuMemFree(c.from);
     cu.cuMemFree(c.to);
     if (ok && event > 0)
@@ -149,8 +151,8 @@ bool cuda_calibrate(struct device *d, json_t **ret, struct err *err)
     cleanup(json) json_t *doc = json_object();
     cleanup(events) struct events e = {0};
     double event = 0, wall = 0;
-    if (!cuda_alive(d, err) || !CU(err, cuEventCreate, &e.begin, CU_EVENT_DEFAULT) || !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) ||
-        !time_work(d, &e, nothing, NULL, &event, &wall, err))
+    if (!cuda_alive(d, err) || !CU(err, cuEventCreate, &e.begin, CU_EVENT_DEFAULT) ||
+        !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) || !time_work(d, &e, nothing, NULL, &event, &wall, err))
         return false;
     json_put_num(doc, "event_pair_ns", event);
     json_put_num(doc, "event_pair_wall_ns", wall);

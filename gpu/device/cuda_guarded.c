@@ -26,13 +26,15 @@ void guarded_done(struct guarded *g)
 
 static bool set_access(struct device *d, const struct guarded *g, CUmemAccess_flags flags, struct err *err)
 {
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}, .flags = flags};
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal},
+                                    .flags = flags};
     return CU(err, cuMemSetAccess, g->mapping, g->mapping_bytes, &access, 1);
 }
 
 static bool map(struct device *d, struct guarded *g, struct err *err)
 {
-    const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
+    const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                          .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
     if (!CU(err, cuMemAddressReserve, &g->reserved, g->reserved_bytes, d->granularity, 0, 0) ||
         !CU(err, cuMemCreate, &g->handle, g->mapping_bytes, &property, 0))
         return false;
@@ -43,20 +45,23 @@ static bool map(struct device *d, struct guarded *g, struct err *err)
     return set_access(d, g, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, err);
 }
 
-bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content, struct guarded *ret, struct err *err)
+bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content,
+                  struct guarded *ret, struct err *err)
 {
     size_t bytes = (size_t)b->bytes, alignment = (size_t)b->alignment_bytes;
     *ret = (struct guarded){.mapping_bytes = round_up(bytes + 2 * alignment, d->granularity)};
     ret->reserved_bytes = ret->mapping_bytes + 2 * d->granularity;
     if (!map(d, ret, err))
         return false;
-    ret->address = how->place == DEVICE_AT_START ? ret->mapping + alignment : (ret->mapping + ret->mapping_bytes - bytes) / alignment * alignment;
+    ret->address = how->place == DEVICE_AT_START ? ret->mapping + alignment
+                                                 : (ret->mapping + ret->mapping_bytes - bytes) / alignment * alignment;
     struct piece piece = {.to = ret->mapping, .bytes = ret->mapping_bytes, .pattern = how->poison};
     if (!helper_restore(d, &piece, 1, err))
         return false;
     if (content && bytes && !helper_upload(d, ret->address, content, bytes, err))
         return false;
-    return b->writable || (CU(err, cuStreamSynchronize, d->stream) && set_access(d, ret, CU_MEM_ACCESS_FLAGS_PROT_READ, err));
+    return b->writable ||
+           (CU(err, cuStreamSynchronize, d->stream) && set_access(d, ret, CU_MEM_ACCESS_FLAGS_PROT_READ, err));
 }
 
 static bool count_differing(struct device *d, CUdeviceptr from, uint64_t bytes, uint64_t poison, struct err *err)
@@ -66,9 +71,11 @@ static bool count_differing(struct device *d, CUdeviceptr from, uint64_t bytes, 
     return !bytes || helper_launch(d, d->differs, blocks < 1024 ? (unsigned)blocks : 1024, 256, 0, args, err);
 }
 
-bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison, bool *ret_intact, struct err *err)
+bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison,
+                    bool *ret_intact, struct err *err)
 {
-    uint64_t found[2] = {0, UINT64_MAX}, before = g->address - g->mapping, end = before + (uint64_t)b->bytes, after = g->mapping_bytes - end;
+    uint64_t found[2] = {0, UINT64_MAX}, before = g->address - g->mapping, end = before + (uint64_t)b->bytes,
+             after = g->mapping_bytes - end;
     /* The pattern counts from the mapping's start; the second span may begin in its middle. */
     uint64_t turned = end % 8 ? poison >> end % 8 * 8 | poison << (64 - end % 8 * 8) : poison;
     if (!helper_upload(d, d->found, found, sizeof found, err) || !count_differing(d, g->mapping, before, poison, err) ||

@@ -23,14 +23,22 @@ bool helpers_load(struct device *d, struct err *err)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
             return err_wrap(err, "%s", table[i].name);
-    return CU(err, cuFuncSetAttribute, d->scrub, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, d->shared_optin_bytes) &&
+    return CU(err, cuFuncSetAttribute, d->scrub, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+              d->shared_optin_bytes) &&
            CU(err, cuMemAlloc, &d->found, 16);
 }
 
-bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes, void **args, struct err *err)
+bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
+                   void **args, struct err *err)
 {
-    const CUlaunchConfig config = {.gridDimX = blocks, .gridDimY = 1, .gridDimZ = 1, .blockDimX = threads, .blockDimY = 1, .blockDimZ = 1,
-                                   .sharedMemBytes = shared_bytes, .hStream = d->stream};
+    const CUlaunchConfig config = {.gridDimX = blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = shared_bytes,
+                                   .hStream = d->stream};
     return CU(err, cuLaunchKernelEx, &config, f, args, NULL);
 }
 

@@ -7,8 +7,15 @@
 #include <string.h>
 
 /* Libraries that libcuda opens when it starts, assembles PTX, or is asked about clocks. */
-static const char *const library_prefixes[] = {"libcuda.so.", "libnvidia-ptxjitcompiler.so.", "libnvidia-nvvm.so.", "libnvidia-nvvm70.so.",
-                                               "libnvidia-gpucomp.so.", "libnvidia-ml.so.", "libnvidia-sandboxutils.so.", "libnvidia-pkcs11", NULL};
+static const char *const library_prefixes[] = {"libcuda.so.",
+                                               "libnvidia-ptxjitcompiler.so.",
+                                               "libnvidia-nvvm.so.",
+                                               "libnvidia-nvvm70.so.",
+                                               "libnvidia-gpucomp.so.",
+                                               "libnvidia-ml.so.",
+                                               "libnvidia-sandboxutils.so.",
+                                               "libnvidia-pkcs11",
+                                               NULL};
 
 static bool wanted_library(const char *name)
 {

@@ -61,7 +61,8 @@ static CUdeviceptr address_of(const struct cuda_sets *s, int set, int buffer)
     return s->all + (size_t)set * s->set_bytes + s->offsets[buffer];
 }
 
-static bool choose_size(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s, struct device_fault *fault, struct err *err)
+static bool choose_size(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s,
+                        struct device_fault *fault, struct err *err)
 {
     size_t free_bytes = 0, total_bytes = 0;
     for (int i = 0; i < p->buffer_count; i++) {
@@ -73,9 +74,11 @@ static bool choose_size(const struct device_program *p, const struct device_time
     if (!CU(err, cuMemGetInfo, &free_bytes, &total_bytes))
         return false;
     /* Three times what L2 asks for: so many launches in a graph that the events' half microsecond is small beside them. */
-    int64_t wanted = 3 * how->rotate_bytes_least / (int64_t)s->set_bytes + 2, most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
+    int64_t wanted = 3 * how->rotate_bytes_least / (int64_t)s->set_bytes + 2,
+            most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
     if (most < 2)
-        return fault_set(fault, VERDICT_RESOURCE_LIMIT, NULL, "two sets of buffers and workspaces (%zu bytes each) do not fit into half of the free memory",
+        return fault_set(fault, VERDICT_RESOURCE_LIMIT, NULL,
+                         "two sets of buffers and workspaces (%zu bytes each) do not fit into half of the free memory",
                          s->set_bytes);
     s->count = (int)(wanted > how->max_sets ? how->max_sets : wanted);
     if (s->count > most)
@@ -85,13 +88,15 @@ static bool choose_size(const struct device_program *p, const struct device_time
     return true;
 }
 
-static bool upload_base(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s, struct err *err)
+static bool upload_base(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s,
+                        struct err *err)
 {
     for (int t = 0; t < p->tensor_count; t++) {
         size_t bytes = (size_t)p->buffers[t].bytes;
         if (p->buffers[t].output || !bytes)
             continue;
-        if (!CU(err, cuMemAlloc, &s->base[t], bytes) || !helper_upload(p->device, s->base[t], how->tensors[t], bytes, err))
+        if (!CU(err, cuMemAlloc, &s->base[t], bytes) ||
+            !helper_upload(p->device, s->base[t], how->tensors[t], bytes, err))
             return err_wrap(err, "base content of %s", p->buffers[t].name);
     }
     return true;
@@ -106,7 +111,8 @@ static void draw_rotations(const struct device_program *p, const struct device_t
             int size = dtype_bytes(tensor->dtype);
             int64_t step = tensor->bytes % 16 == 0 ? 16 / size : 1, places = tensor->span_elements / step;
             if (how->rotate[t] && !p->buffers[t].output && places > 1)
-                s->rotations[set * s->tensor_count + t] = (int64_t)rng_below(how->seed, (uint64_t)t, (uint64_t)set, (uint64_t)places) * step;
+                s->rotations[set * s->tensor_count + t] =
+                    (int64_t)rng_below(how->seed, (uint64_t)t, (uint64_t)set, (uint64_t)places) * step;
         }
 }
 
@@ -119,15 +125,19 @@ static bool restore(struct device_program *p, struct cuda_sets *s, bool inputs_t
             const struct program_buffer *b = &p->buffers[i];
             if (!b->writable && !inputs_too)
                 continue;
-            s->pieces[count++] = (struct piece){
-                .to = address_of(s, set, i), .from = b->output ? 0 : s->base[i], .bytes = (uint64_t)b->bytes, .pattern = s->poison,
-                .rotate = b->output ? 0 : (uint64_t)s->rotations[set * s->tensor_count + i],
-                .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
+            s->pieces[count++] =
+                (struct piece){.to = address_of(s, set, i),
+                               .from = b->output ? 0 : s->base[i],
+                               .bytes = (uint64_t)b->bytes,
+                               .pattern = s->poison,
+                               .rotate = b->output ? 0 : (uint64_t)s->rotations[set * s->tensor_count + i],
+                               .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
         }
     return helper_restore(p->device, s->pieces, count, err);
 }
 
-bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err)
+bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
+                     struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     if (!cuda_alive(d, err))
@@ -148,12 +158,14 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
     s->pieces = xarray((size_t)s->count * (size_t)p->buffer_count + 1, sizeof *s->pieces);
     s->order = xarray((size_t)s->count, sizeof *s->order);
     struct piece clean = {.bytes = s->sweep_bytes};
-    if (!upload_base(p, how, s, err) || !CU(err, cuMemAlloc, &s->all, s->set_bytes * (size_t)s->count) || !CU(err, cuMemAlloc, &s->sweep, s->sweep_bytes) ||
-        !CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) || !CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT))
+    if (!upload_base(p, how, s, err) || !CU(err, cuMemAlloc, &s->all, s->set_bytes * (size_t)s->count) ||
+        !CU(err, cuMemAlloc, &s->sweep, s->sweep_bytes) || !CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) ||
+        !CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT))
         return err_wrap(err, "buffers for timing");
     draw_rotations(p, how, s);
     clean.to = s->sweep;
-    if (!helper_restore(d, &clean, 1, err) || !CU(err, cuStreamSynchronize, d->stream) || !restore(p, s, true, err) || !CU(err, cuStreamSynchronize, d->stream))
+    if (!helper_restore(d, &clean, 1, err) || !CU(err, cuStreamSynchronize, d->stream) || !restore(p, s, true, err) ||
+        !CU(err, cuStreamSynchronize, d->stream))
         return false;
     *ret_sets = s->count;
     p->sets = steal(&s);
@@ -161,7 +173,8 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
 }
 
 /* Captured from the stream: the launches are then the same calls, with the same attributes, as in a guarded run. */
-static bool build_graph(struct device_program *p, struct cuda_sets *s, int launches, struct device_fault *fault, struct err *err)
+static bool build_graph(struct device_program *p, struct cuda_sets *s, int launches, struct device_fault *fault,
+                        struct err *err)
 {
     CUgraph graph = NULL;
     CUresult r = CUDA_SUCCESS;
@@ -208,7 +221,8 @@ static bool sweep(struct device *d, const struct cuda_sets *s, struct err *err)
     return helper_launch(d, d->read, 4 * (unsigned)d->info.sm_count, 512, 0, args, err);
 }
 
-bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err)
+bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
+                     struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     struct cuda_sets *s = p->sets;
@@ -230,7 +244,7 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
     if (r == CUDA_SUCCESS)
         r = cu.cuEventRecord(s->end, d->stream);
     if (r == CUDA_SUCCESS)
-        r = cu.cuCtxSynchronize();       /* everything, not our stream alone: work that hides elsewhere is in the wall time */
+        r = cu.cuCtxSynchronize(); /* everything, not our stream alone: work that hides elsewhere is in the wall time */
     int64_t wall_ns = raw_ns() - from;
     if (r != CUDA_SUCCESS) {
         d->dead = true;
@@ -240,7 +254,9 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
     if (!CU(err, cuEventElapsedTime, &ms, s->begin, s->end))
         return false;
     s->launches = launches;
-    *ret = (struct device_sample){.event_ns = (int64_t)((double)ms * 1e6 + 0.5), .wall_ns = wall_ns, .launches = launches,
+    *ret = (struct device_sample){.event_ns = (int64_t)((double)ms * 1e6 + 0.5),
+                                  .wall_ns = wall_ns,
+                                  .launches = launches,
                                   .sm_clock_mhz = nvml_sm_clock_mhz(d->bus_id)};
     return true;
 }
@@ -262,14 +278,17 @@ bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes,
     for (int i = 0; i < p->sets->launches; i++)
         used |= p->sets->order[i] == set;
     if (!used)
-        return err_set(err, ERR_INVALID, "set %d was not launched in the last block (%d of %d sets were)", set, p->sets->launches, p->sets->count);
-    return !p->buffers[t].bytes || CU(err, cuMemcpyDtoH, ret_bytes, address_of(p->sets, set, t), (size_t)p->buffers[t].bytes);
+        return err_set(err, ERR_INVALID, "set %d was not launched in the last block (%d of %d sets were)", set,
+                       p->sets->launches, p->sets->count);
+    return !p->buffers[t].bytes ||
+           CU(err, cuMemcpyDtoH, ret_bytes, address_of(p->sets, set, t), (size_t)p->buffers[t].bytes);
 }
 
 bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err)
 {
     if (!valid_set(p, set, err))
         return false;
-    memcpy(ret_rotation, p->sets->rotations + (size_t)set * (size_t)p->tensor_count, (size_t)p->tensor_count * sizeof *ret_rotation);
+    memcpy(ret_rotation, p->sets->rotations + (size_t)set * (size_t)p->tensor_count,
+           (size_t)p->tensor_count * sizeof *ret_rotation);
     return true;
 }

@@ -168,42 +168,49 @@ static bool step_fits(const struct ptx_module *m, const struct plan *plan, int s
     if (!ptx_kernel_find(m, s->kernel, &k)) {
         cleanup(buf) struct buf entries = {.limit = 200};
         list_entries(m, &entries);
-        snprintf(text, sizeof text, "the plan launches \"%.80s\", the code has: %s", s->kernel, entries.size ? buf_cstr(&entries) : "no kernel");
+        snprintf(text, sizeof text, "the plan launches \"%.80s\", the code has: %s", s->kernel,
+                 entries.size ? buf_cstr(&entries) : "no kernel");
         return misfit(f, step, s->kernel, text);
     }
     if (k.param_count != s->arg_count) {
-        snprintf(text, sizeof text, "%.80s takes %d arguments, the plan gives %d", s->kernel, k.param_count, s->arg_count);
+        snprintf(text, sizeof text, "%.80s takes %d arguments, the plan gives %d", s->kernel, k.param_count,
+                 s->arg_count);
         return misfit(f, step, s->kernel, text);
     }
     for (int i = 0; i < s->arg_count; i++)
         if (k.params[i].bytes != (uint32_t)s->args[i].bytes) {
-            snprintf(text, sizeof text, "argument %d of %.80s has %u bytes in the code and %d in the plan (pointers have 8, axes are a 32-bit int)", i,
-                     s->kernel, k.params[i].bytes, s->args[i].bytes);
+            snprintf(text, sizeof text,
+                     "argument %d of %.80s has %u bytes in the code and %d in the plan (pointers have 8, axes are a "
+                     "32-bit int)",
+                     i, s->kernel, k.params[i].bytes, s->args[i].bytes);
             return misfit(f, step, s->kernel, text);
         }
     uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2], most = 1;
     for (int d = 0; d < 3; d++) {
         most *= k.maxntid[d] ? k.maxntid[d] : 1;
         if (k.reqntid[0] && s->block[d] != (k.reqntid[d] ? k.reqntid[d] : 1)) {
-            snprintf(text, sizeof text, "%.80s was compiled for blocks of %u x %u x %u threads, the plan launches %u x %u x %u", s->kernel, k.reqntid[0],
-                     k.reqntid[1] ? k.reqntid[1] : 1, k.reqntid[2] ? k.reqntid[2] : 1, s->block[0], s->block[1], s->block[2]);
+            snprintf(text, sizeof text,
+                     "%.80s was compiled for blocks of %u x %u x %u threads, the plan launches %u x %u x %u", s->kernel,
+                     k.reqntid[0], k.reqntid[1] ? k.reqntid[1] : 1, k.reqntid[2] ? k.reqntid[2] : 1, s->block[0],
+                     s->block[1], s->block[2]);
             return misfit(f, step, s->kernel, text);
         }
     }
     if (k.maxntid[0] && threads > most) {
-        snprintf(text, sizeof text, "%.80s was compiled for at most %llu threads a block, the plan launches %llu", s->kernel, (unsigned long long)most,
-                 (unsigned long long)threads);
+        snprintf(text, sizeof text, "%.80s was compiled for at most %llu threads a block, the plan launches %llu",
+                 s->kernel, (unsigned long long)most, (unsigned long long)threads);
         return misfit(f, step, s->kernel, text);
     }
     for (int d = 0; d < 3; d++) {
         uint32_t wanted = s->cluster[d] ? s->cluster[d] : 1;
         if (k.cluster[0] && wanted != (k.cluster[d] ? k.cluster[d] : 1)) {
-            snprintf(text, sizeof text, "%.80s was compiled for clusters of %u x %u x %u blocks: the plan must say so", s->kernel, k.cluster[0],
-                     k.cluster[1] ? k.cluster[1] : 1, k.cluster[2] ? k.cluster[2] : 1);
+            snprintf(text, sizeof text, "%.80s was compiled for clusters of %u x %u x %u blocks: the plan must say so",
+                     s->kernel, k.cluster[0], k.cluster[1] ? k.cluster[1] : 1, k.cluster[2] ? k.cluster[2] : 1);
             return misfit(f, step, s->kernel, text);
         }
         if (s->grid[d] % wanted) {
-            snprintf(text, sizeof text, "the grid of %.80s (%u in dimension %d) is not a multiple of its cluster (%u)", s->kernel, s->grid[d], d, wanted);
+            snprintf(text, sizeof text, "the grid of %.80s (%u in dimension %d) is not a multiple of its cluster (%u)",
+                     s->kernel, s->grid[d], d, wanted);
             return misfit(f, step, s->kernel, text);
         }
     }
@@ -226,13 +233,19 @@ int program_buffers(const struct device_load *what, struct program_buffer ret[PR
     for (int t = 0; t < what->shape->op->tensor_count; t++) {
         const struct tensor *tensor = &what->tensors[t];
         struct program_buffer *b = &ret[count++];
-        *b = (struct program_buffer){.bytes = tensor->bytes, .alignment_bytes = tensor->spec->alignment_bytes, .tensor = tensor,
-                                     .writable = tensor->spec->role != OP_INPUT, .output = tensor->spec->role == OP_OUTPUT};
+        *b = (struct program_buffer){.bytes = tensor->bytes,
+                                     .alignment_bytes = tensor->spec->alignment_bytes,
+                                     .tensor = tensor,
+                                     .writable = tensor->spec->role != OP_INPUT,
+                                     .output = tensor->spec->role == OP_OUTPUT};
         snprintf(b->name, sizeof b->name, "%s", tensor->spec->name);
     }
     for (int w = 0; w < what->plan->workspace_count; w++) {
         struct program_buffer *b = &ret[count++];
-        *b = (struct program_buffer){.bytes = what->plan->workspaces[w].bytes, .alignment_bytes = WORKSPACE_ALIGNMENT_BYTES, .writable = true, .output = true};
+        *b = (struct program_buffer){.bytes = what->plan->workspaces[w].bytes,
+                                     .alignment_bytes = WORKSPACE_ALIGNMENT_BYTES,
+                                     .writable = true,
+                                     .output = true};
         snprintf(b->name, sizeof b->name, "%s", what->plan->workspaces[w].name);
     }
     return count;

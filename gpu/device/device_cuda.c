@@ -21,7 +21,8 @@ static int attribute(CUdevice handle, CUdevice_attribute a)
     return cu.cuDeviceGetAttribute(&value, a, handle) == CUDA_SUCCESS ? value : 0;
 }
 
-static bool describe(int ordinal, CUdevice handle, struct device_info *ret, char *bus_id, int bus_id_size, struct err *err)
+static bool describe(int ordinal, CUdevice handle, struct device_info *ret, char *bus_id, int bus_id_size,
+                     struct err *err)
 {
     struct device_info i = {.kind = "cuda", .healthy = true};
     CUuuid uuid;
@@ -32,10 +33,11 @@ static bool describe(int ordinal, CUdevice handle, struct device_info *ret, char
         !CU(err, cuDriverGetVersion, &driver))
         return false;
     const unsigned char *u = (const unsigned char *)uuid.bytes;
-    snprintf(i.uuid, sizeof i.uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4], u[5], u[6],
-             u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    snprintf(i.uuid, sizeof i.uuid, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+             u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
     snprintf(i.id, sizeof i.id, "cuda:%d", ordinal);
-    int major = attribute(handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), minor = attribute(handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    int major = attribute(handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+        minor = attribute(handle, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
     snprintf(i.target, sizeof i.target, "sm_%d%d%s", major, minor, major >= 9 ? "a" : "");
     i.sm_count = attribute(handle, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     i.memory_bytes = (int64_t)memory;
@@ -96,7 +98,7 @@ static void set_limits(void)
     static const struct { CUlimit limit; size_t value; } table[] = {
         {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}, {CU_LIMIT_PRINTF_FIFO_SIZE, 4096}, {CU_LIMIT_MALLOC_HEAP_SIZE, 4096}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        (void)cu.cuCtxSetLimit(table[i].limit, table[i].value);      /* a card without the feature refuses, and needs none */
+        (void)cu.cuCtxSetLimit(table[i].limit, table[i].value); /* a card without the feature refuses, and needs none */
 }
 
 static bool cuda_open_device(const char *id, struct device **ret, struct err *err)
@@ -108,7 +110,8 @@ static bool cuda_open_device(const char *id, struct device **ret, struct err *er
     d->ordinal = atoi(id + 5);
     if (d->ordinal >= count)
         return err_set(err, ERR_NOT_FOUND, "there is no %s: this host has %d CUDA device(s)", id, count);
-    if (!CU(err, cuDeviceGet, &d->handle, d->ordinal) || !describe(d->ordinal, d->handle, &d->info, d->bus_id, sizeof d->bus_id, err))
+    if (!CU(err, cuDeviceGet, &d->handle, d->ordinal) ||
+        !describe(d->ordinal, d->handle, &d->info, d->bus_id, sizeof d->bus_id, err))
         return false;
     if (!d->info.healthy)
         return err_set(err, ERR_UNAVAILABLE, "%s: %s", id, d->info.health);
@@ -117,7 +120,8 @@ static bool cuda_open_device(const char *id, struct device **ret, struct err *er
     if (!CU(err, cuDevicePrimaryCtxRetain, &d->context, d->handle) || !CU(err, cuCtxSetCurrent, d->context))
         return false;
     set_limits();
-    const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
+    const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                          .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
     if (!CU(err, cuMemGetAllocationGranularity, &d->granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ||
         !CU(err, cuStreamCreate, &d->stream, CU_STREAM_NON_BLOCKING) || !helpers_load(d, err))
         return false;
@@ -161,15 +165,19 @@ static bool prepare_step(struct device_program *p, int step, struct device_fault
     uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
     json_t *where = json_pack("{s:i,s:s}", "step", step, "kernel", s->kernel);
     if (threads > (uint64_t)most_threads)
-        return fault_set(fault, VERDICT_RESOURCE_LIMIT, where, "%.80s can have %d threads a block with its registers, the plan launches %llu", s->kernel,
+        return fault_set(fault, VERDICT_RESOURCE_LIMIT, where,
+                         "%.80s can have %d threads a block with its registers, the plan launches %llu", s->kernel,
                          most_threads, (unsigned long long)threads);
     if ((int64_t)statics + s->shared_bytes > p->device->shared_optin_bytes)
-        return fault_set(fault, VERDICT_RESOURCE_LIMIT, where, "%.80s needs %d + %u bytes of shared memory a block, there are %d", s->kernel, statics,
+        return fault_set(fault, VERDICT_RESOURCE_LIMIT, where,
+                         "%.80s needs %d + %u bytes of shared memory a block, there are %d", s->kernel, statics,
                          s->shared_bytes, p->device->shared_optin_bytes);
     json_decref(where);
-    if (s->shared_bytes && !CU(err, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->shared_bytes))
+    if (s->shared_bytes &&
+        !CU(err, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)s->shared_bytes))
         return false;
-    uint64_t cluster = (uint64_t)(s->cluster[0] ? s->cluster[0] : 1) * (s->cluster[1] ? s->cluster[1] : 1) * (s->cluster[2] ? s->cluster[2] : 1);
+    uint64_t cluster = (uint64_t)(s->cluster[0] ? s->cluster[0] : 1) * (s->cluster[1] ? s->cluster[1] : 1) *
+                       (s->cluster[2] ? s->cluster[2] : 1);
     return cluster <= 8 || CU(err, cuFuncSetAttribute, f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
 }
 
@@ -184,7 +192,8 @@ static bool fits_ptx(const struct device_load *what, struct device_fault *fault,
     return m || fault_from_finding(fault, &finding, -1, what->plan);
 }
 
-static bool cuda_load(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err)
+static bool cuda_load(struct device *d, const struct device_load *what, struct device_program **ret,
+                      struct device_fault *fault, struct err *err)
 {
     cleanup(program) struct device_program *p = xalloc(sizeof *p);
     bool fits = false;
@@ -222,7 +231,8 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
     const struct plan_step *s = &p->plan.steps[step];
     if (s->is_memset) {
         const struct program_buffer *b = &p->buffers[p->tensor_count + s->memset_workspace];
-        return b->bytes ? cu.cuMemsetD8Async(addresses[p->tensor_count + s->memset_workspace], s->memset_value, (size_t)b->bytes, p->device->stream)
+        return b->bytes ? cu.cuMemsetD8Async(addresses[p->tensor_count + s->memset_workspace], s->memset_value,
+                                             (size_t)b->bytes, p->device->stream)
                         : CUDA_SUCCESS;
     }
     uint64_t values[PLAN_MAX_ARGS];
@@ -234,7 +244,8 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
     }
     CUlaunchAttribute attributes[2] = {{0}};
     unsigned count = 0;
-    uint32_t x = s->cluster[0] ? s->cluster[0] : 1, y = s->cluster[1] ? s->cluster[1] : 1, z = s->cluster[2] ? s->cluster[2] : 1;
+    uint32_t x = s->cluster[0] ? s->cluster[0] : 1, y = s->cluster[1] ? s->cluster[1] : 1,
+             z = s->cluster[2] ? s->cluster[2] : 1;
     if (x * y * z > 1) {
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         attributes[count].value.clusterDim.x = x;
@@ -245,9 +256,16 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attributes[count++].value.cooperative = 1;
     }
-    const CUlaunchConfig config = {.gridDimX = s->grid[0], .gridDimY = s->grid[1], .gridDimZ = s->grid[2], .blockDimX = s->block[0],
-                                   .blockDimY = s->block[1], .blockDimZ = s->block[2], .sharedMemBytes = s->shared_bytes,
-                                   .hStream = p->device->stream, .attrs = attributes, .numAttrs = count};
+    const CUlaunchConfig config = {.gridDimX = s->grid[0],
+                                   .gridDimY = s->grid[1],
+                                   .gridDimZ = s->grid[2],
+                                   .blockDimX = s->block[0],
+                                   .blockDimY = s->block[1],
+                                   .blockDimZ = s->block[2],
+                                   .sharedMemBytes = s->shared_bytes,
+                                   .hStream = p->device->stream,
+                                   .attrs = attributes,
+                                   .numAttrs = count};
     return cu.cuLaunchKernelEx(&config, p->functions[step], args, NULL);
 }
 
@@ -289,12 +307,14 @@ static bool run_steps(struct device_program *p, const struct memory *m, struct d
     return true;
 }
 
-static bool take_results(struct device_program *p, const struct device_run *how, const struct memory *m, struct device_run_result *ret, struct err *err)
+static bool take_results(struct device_program *p, const struct device_run *how, const struct memory *m,
+                         struct device_run_result *ret, struct err *err)
 {
     ret->guards_intact = true;
     for (int i = 0; i < p->buffer_count; i++) {
         bool intact = true;
-        if (p->buffers[i].writable && !guarded_intact(p->device, &m->list[i], &p->buffers[i], how->poison, &intact, err))
+        if (p->buffers[i].writable &&
+            !guarded_intact(p->device, &m->list[i], &p->buffers[i], how->poison, &intact, err))
             return false;
         ret->guards_intact = ret->guards_intact && intact;
         if (i < p->tensor_count && ret->tensors && ret->tensors[i] && p->buffers[i].bytes &&
@@ -305,11 +325,13 @@ static bool take_results(struct device_program *p, const struct device_run *how,
     return true;
 }
 
-static bool cuda_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err)
+static bool cuda_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
+                     struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     cleanup(memory) struct memory m = {.device = d};
-    if (!cuda_alive(d, err) || !make_memory(p, how, &m, err) || !helper_scrub(d, (uint32_t)how->poison ^ (uint32_t)(how->poison >> 32), err) ||
+    if (!cuda_alive(d, err) || !make_memory(p, how, &m, err) ||
+        !helper_scrub(d, (uint32_t)how->poison ^ (uint32_t)(how->poison >> 32), err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!run_steps(p, &m, fault, err))
@@ -318,7 +340,16 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
 }
 
 const struct device_ops device_cuda = {
-    .kind = "cuda", .open = cuda_open_device, .close = cuda_close, .info = cuda_info, .load = cuda_load, .unload = cuda_unload, .run = cuda_run,
-    .time_setup = cuda_time_setup, .time_block = cuda_time_block, .time_output = cuda_time_output, .time_rotation = cuda_time_rotation,
+    .kind = "cuda",
+    .open = cuda_open_device,
+    .close = cuda_close,
+    .info = cuda_info,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .run = cuda_run,
+    .time_setup = cuda_time_setup,
+    .time_block = cuda_time_block,
+    .time_output = cuda_time_output,
+    .time_rotation = cuda_time_rotation,
     .calibrate = cuda_calibrate,
 };

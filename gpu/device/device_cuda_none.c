@@ -1,7 +1,8 @@
 /* Built where CUDA's headers were not found: there is a `cuda` kind, and opening one says what is missing. */
 #include "gpu/device/inside.h"
 
-#define NOT_BUILT "this proteus-gpu was built without the CUDA toolkit's headers: build it again with CUDA_HOME set to a toolkit"
+#define NOT_BUILT \
+    "this proteus-gpu was built without the CUDA toolkit's headers: build it again with CUDA_HOME set to a toolkit"
 
 static bool none_open(const char *id, struct device **ret, struct err *err)
 {

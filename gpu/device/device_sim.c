@@ -48,7 +48,11 @@ static void sim_close(struct device *d)
 static bool sim_info(struct device *d, struct device_info *ret, struct err *err)
 {
     (void)err;
-    *ret = (struct device_info){.kind = "sim", .id = "sim", .target = SIM_TARGET, .sm_count = d->row->sm_count, .healthy = true,
+    *ret = (struct device_info){.kind = "sim",
+                                .id = "sim",
+                                .target = SIM_TARGET,
+                                .sm_count = d->row->sm_count,
+                                .healthy = true,
                                 .l2_bytes = (int64_t)d->row->l2_bytes};
     snprintf(ret->name, sizeof ret->name, "emulator (%s's figures)", d->row->name);
     return true;
@@ -62,7 +66,8 @@ static void sim_unload(struct device_program *p)
 }
 DEFINE_CLEANUP(program, struct device_program *, sim_unload(*it))
 
-static bool sim_load(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err)
+static bool sim_load(struct device *d, const struct device_load *what, struct device_program **ret,
+                     struct device_fault *fault, struct err *err)
 {
     cleanup(program) struct device_program *p = xalloc(sizeof *p);
     struct ptx_finding finding = {0};
@@ -113,7 +118,8 @@ static void lay_out(const struct device_program *p, const struct device_run *how
         size_t bytes = (size_t)b->bytes;
         /* An odd multiple of the alignment: whoever counts on twice as much is wrong here. */
         uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + alignment;
-        *to = (struct ptx_buffer){.address = address, .bytes = bytes, .data = xalloc(bytes ? bytes : 1), .writable = b->writable};
+        *to = (struct ptx_buffer){
+            .address = address, .bytes = bytes, .data = xalloc(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);
         if (b->output) {
             to->initialised = xalloc(bytes / 8 + 8);
@@ -164,17 +170,22 @@ static bool check_written(const struct tensor *t, const struct ptx_buffer *b, st
     }
     if (!missing)
         return true;
-    json_t *d = json_pack("{s:s,s:I,s:I,s:I}", "buffer", b->name, "missing_bytes", (json_int_t)missing, "bytes", (json_int_t)(t->elements * size),
-                          "index", (json_int_t)first);
-    return fault_set(fault, VERDICT_WRONG_RESULT, d, "%lld of %lld bytes of %s were never written, the first at element %lld", (long long)missing,
+    json_t *d = json_pack("{s:s,s:I,s:I,s:I}", "buffer", b->name, "missing_bytes", (json_int_t)missing, "bytes",
+                          (json_int_t)(t->elements * size), "index", (json_int_t)first);
+    return fault_set(fault, VERDICT_WRONG_RESULT, d,
+                     "%lld of %lld bytes of %s were never written, the first at element %lld", (long long)missing,
                      (long long)(t->elements * size), b->name, (long long)first);
 }
 
 /* ---- the run ---- */
 
-static void make_launch(const struct device_program *p, const struct plan_step *s, const struct arena *a, struct ptx_launch *ret)
+static void make_launch(const struct device_program *p, const struct plan_step *s, const struct arena *a,
+                        struct ptx_launch *ret)
 {
-    *ret = (struct ptx_launch){.kernel = s->kernel, .dynamic_shared_bytes = s->shared_bytes, .cooperative = p->plan.cooperative, .arg_count = s->arg_count};
+    *ret = (struct ptx_launch){.kernel = s->kernel,
+                               .dynamic_shared_bytes = s->shared_bytes,
+                               .cooperative = p->plan.cooperative,
+                               .arg_count = s->arg_count};
     for (int d = 0; d < 3; d++) {
         ret->grid[d] = s->grid[d];
         ret->block[d] = s->block[d];
@@ -182,14 +193,18 @@ static void make_launch(const struct device_program *p, const struct plan_step *
     }
     for (int i = 0; i < s->arg_count; i++) {
         int buffer = argument_buffer(&s->args[i], p->tensor_count);
-        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value : a ? a->list[buffer].address : 0};
+        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value
+                                                                   : a        ? a->list[buffer].address
+                                                                              : 0};
     }
 }
 
-static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err)
+static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
+                    struct device_fault *fault, struct err *err)
 {
     cleanup(arena) struct arena a = {.count = 0};
-    struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races};
+    struct ptx_run_options options = {
+        .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races};
     if (how->thread_instruction_limit)
         options.limits.thread_instructions = how->thread_instruction_limit;
     if (how->wall_limit_ns)
@@ -242,7 +257,8 @@ static json_t *estimate_terms(const struct plan_step *s, const struct ptx_estima
 }
 
 /* Steps follow one another like the nodes of a graph: each pays its own launch, which is part of its estimate. */
-static bool sim_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err)
+static bool sim_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns,
+                         json_t **ret_terms, struct err *err)
 {
     const struct ptx_device_row *row = p->device->row;
     if (run->step_count != p->plan.step_count)
@@ -252,9 +268,11 @@ static bool sim_estimate(struct device_program *p, const struct device_run_resul
     for (int i = 0; i < p->plan.step_count; i++) {
         const struct plan_step *s = &p->plan.steps[i];
         if (s->is_memset) {
-            double bytes = (double)p->plan.workspaces[s->memset_workspace].bytes, ns = row->launch_ns + bytes / row->l2_bytes_per_ns;
+            double bytes = (double)p->plan.workspaces[s->memset_workspace].bytes,
+                   ns = row->launch_ns + bytes / row->l2_bytes_per_ns;
             total += ns;
-            json_array_append_new(steps, json_pack("{s:s,s:f}", "memset", p->plan.workspaces[s->memset_workspace].name, "ns", ns));
+            json_array_append_new(
+                steps, json_pack("{s:s,s:f}", "memset", p->plan.workspaces[s->memset_workspace].name, "ns", ns));
             continue;
         }
         static const struct ptx_resources unknown = {.registers_thread = 64};
@@ -271,5 +289,12 @@ static bool sim_estimate(struct device_program *p, const struct device_run_resul
 }
 
 const struct device_ops device_sim = {
-    .kind = "sim", .open = sim_open, .close = sim_close, .info = sim_info, .load = sim_load, .unload = sim_unload, .run = sim_run, .estimate = sim_estimate,
+    .kind = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .info = sim_info,
+    .load = sim_load,
+    .unload = sim_unload,
+    .run = sim_run,
+    .estimate = sim_estimate,
 };

@@ -3,7 +3,8 @@
 #include "gpu/device/device.h"
 
 /* Sets code and text; keeps the first fault. Steals detail. Always true: the candidate's fault is not a failure of ours. */
-bool fault_set(struct device_fault *f, enum verdict_code code, json_t *detail, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool fault_set(struct device_fault *f, enum verdict_code code, json_t *detail, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 bool fault_from_finding(struct device_fault *f, const struct ptx_finding *finding, int step, const struct plan *plan);
 
 /*

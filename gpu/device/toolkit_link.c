@@ -95,7 +95,8 @@ static void refuse(struct toolkit_assembled *a, const char *text)
 }
 
 /* One assembly: adds the PTX, links, takes the cubin and the log. */
-static bool link_ptx(nvJitLinkHandle handle, const char *ptx, size_t ptx_bytes, struct toolkit_assembled *a, struct err *err)
+static bool link_ptx(nvJitLinkHandle handle, const char *ptx, size_t ptx_bytes, struct toolkit_assembled *a,
+                     struct err *err)
 {
     /* nvJitLink wants the text with its NUL. */
     cleanup(str) char *text = xstrndup(ptx, ptx_bytes);
@@ -120,14 +121,16 @@ static bool link_ptx(nvJitLinkHandle handle, const char *ptx, size_t ptx_bytes, 
     a->cubin = xalloc(size);
     a->cubin_bytes = size;
     r = api.nvJitLinkGetLinkedCubin(handle, a->cubin);
-    return r == NVJITLINK_SUCCESS || err_set(err, ERR_UPSTREAM, "nvJitLink does not hand out its cubin: %s", result_text(r));
+    return r == NVJITLINK_SUCCESS ||
+           err_set(err, ERR_UPSTREAM, "nvJitLink does not hand out its cubin: %s", result_text(r));
 }
 
 static bool check_kernels(struct toolkit_assembled *a, struct err *err)
 {
     struct match m = {a, 0};
     if (!toolkit_cubin_entries(a->cubin, a->cubin_bytes, match_kernel, &m) || m.found != a->kernel_count)
-        return err_set(err, ERR_UPSTREAM, "the cubin's kernels are not those of the PTX (%d entries, %d found)", a->kernel_count, m.found);
+        return err_set(err, ERR_UPSTREAM, "the cubin's kernels are not those of the PTX (%d entries, %d found)",
+                       a->kernel_count, m.found);
     if (!toolkit_log_figures(a->log, a->kernels, a->kernel_count))
         return err_set(err, ERR_UPSTREAM, "nvJitLink's log does not give the figures of every kernel: %.200s", a->log);
     return true;
@@ -139,13 +142,14 @@ static void drop(struct toolkit_assembled *a)
     free(a->log);
 }
 
-bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx_bytes, const char *target, int maxrregcount,
-                      struct toolkit_assembled *ret, struct err *err)
+bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx_bytes, const char *target,
+                      int maxrregcount, struct toolkit_assembled *ret, struct err *err)
 {
     static struct library library;
     struct toolkit_assembled a = {0};
     if (memchr(ptx, 0, ptx_bytes) || !toolkit_ptx_entries(ptx, ptx_bytes, add_kernel, &a)) {
-        refuse(&a, "the PTX has a NUL character, an entry without a name, more than 32 entries, or a name of more than 255 characters\n");
+        refuse(&a, "the PTX has a NUL character, an entry without a name, more than 32 entries, or a name of more than "
+                   "255 characters\n");
         *ret = a;
         return true;
     }

@@ -33,7 +33,8 @@ static const struct library_entry entries[] = {
 /* Which results are the candidate's doing: all but those that say our options or our installation are wrong. */
 static bool is_ours(nvrtcResult r)
 {
-    return r == NVRTC_ERROR_INVALID_OPTION || r == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE || r == NVRTC_ERROR_INVALID_PROGRAM;
+    return r == NVRTC_ERROR_INVALID_OPTION || r == NVRTC_ERROR_BUILTIN_OPERATION_FAILURE ||
+           r == NVRTC_ERROR_INVALID_PROGRAM;
 }
 
 /* Our options only: definitions and two switches. An include path or a file name among them would be a hole. */
@@ -82,12 +83,14 @@ static bool add_includes(struct option_list *o, const struct toolkit_paths *t, s
     return true;
 }
 
-static bool make_options(struct option_list *o, const struct toolkit_paths *t, const char *target, const char *options, struct err *err)
+static bool make_options(struct option_list *o, const struct toolkit_paths *t, const char *target, const char *options,
+                         struct err *err)
 {
     if (strncmp(target, "sm_", 3) != 0)
         return err_set(err, ERR_INVALID, "target \"%s\" is not of the form sm_90a", target);
-    if (!add_option(o, xfmt("--gpu-architecture=compute_%s", target + 3), err) || !add_option(o, xstrdup("-std=c++17"), err) ||
-        !add_option(o, xstrdup("-lineinfo"), err) || !add_option(o, xstrdup("--no-source-include"), err) || !add_includes(o, t, err))
+    if (!add_option(o, xfmt("--gpu-architecture=compute_%s", target + 3), err) ||
+        !add_option(o, xstrdup("-std=c++17"), err) || !add_option(o, xstrdup("-lineinfo"), err) ||
+        !add_option(o, xstrdup("--no-source-include"), err) || !add_includes(o, t, err))
         return false;
     for (const char *line = options ? options : ""; *line;) {
         size_t n = strcspn(line, "\n");
@@ -154,7 +157,8 @@ bool toolkit_compile(const struct toolkit_paths *t, const char *source, const ch
 {
     static struct library library;
     cleanup(options) struct option_list o = {0};
-    if (!make_options(&o, t, target, options, err) || !open_builtins(t, err) || !library_open(&library, t->nvrtc, entries, err))
+    if (!make_options(&o, t, target, options, err) || !open_builtins(t, err) ||
+        !library_open(&library, t->nvrtc, entries, err))
         return false;
     nvrtcProgram program;
     nvrtcResult r = api.nvrtcCreateProgram(&program, source, "candidate.cu", 0, NULL, NULL);

@@ -168,7 +168,8 @@ bool toolkit_log_figures(const char *log, struct toolkit_kernel *kernels, int co
 
 static bool name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' || c == '%';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
+           c == '%';
 }
 
 /* Skips blanks and comments. */
@@ -227,8 +228,9 @@ bool toolkit_cubin_entries(const void *cubin, size_t size, toolkit_name_callback
     if (size < sizeof head)
         return false;
     memcpy(&head, base, sizeof head);
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != EM_CUDA ||
-        head.e_shentsize != sizeof(Elf64_Shdr) || !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size))
+    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+        head.e_machine != EM_CUDA || head.e_shentsize != sizeof(Elf64_Shdr) ||
+        !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size))
         return false;
     for (unsigned s = 0; s < head.e_shnum; s++) {
         Elf64_Shdr table, strings;
@@ -243,7 +245,8 @@ bool toolkit_cubin_entries(const void *cubin, size_t size, toolkit_name_callback
         for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
             Elf64_Sym symbol;
             memcpy(&symbol, base + table.sh_offset + i, sizeof symbol);
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !(symbol.st_other & STO_CUDA_ENTRY) || symbol.st_shndx == SHN_UNDEF)
+            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !(symbol.st_other & STO_CUDA_ENTRY) ||
+                symbol.st_shndx == SHN_UNDEF)
                 continue;
             if (symbol.st_name >= strings.sh_size)
                 return false;

@@ -221,6 +221,12 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
         enum sandbox_role role = j->on_card ? SANDBOX_RUN_CUDA : SANDBOX_RUN_SIM;
         if ((!s->run.alive || s->run.role != role) && !run_start(j, s, role, err))
             return false;
+        STEP(run_open_ask(j, s, j->device, v, err));
+    }
+    for (int i = 0; i < SIDES; i++) {
+        struct judge_side *s = &j->sides[i];
+        if (!s->present)
+            continue;
         STEP(run_open(j, s, j->device, v, err));
         STEP(run_load(j, s, j->on_card, "correct", v, err));
     }

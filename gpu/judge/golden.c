@@ -42,7 +42,7 @@ static bool file_dtype(const char *name, enum dtype *ret)
     return false;
 }
 
-/* "…/rmsnorm/r3_n3072.safetensors" */
+/* ".../OPERATOR/CASE.safetensors" */
 static bool take_names(const char *path, struct golden_result *ret, struct err *err)
 {
     const char *file = strrchr(path, '/'), *folder = file;

@@ -11,7 +11,7 @@
 typedef bool golden_run(void *ctx, const struct shape *s, const struct tensor *tensors, const void *const *inputs, void **outputs, struct err *err);
 
 struct golden_result {
-    char op[OP_NAME_SIZE], name[128];      /* "rmsnorm", "r3_n3072" */
+    char op[OP_NAME_SIZE], name[128];      /* the folder and the file, without its ending */
     bool reference_ok, baseline_ok;
     bool baseline_ran;                     /* false without a `run` */
     bool match;                            /* all that was looked at agrees */

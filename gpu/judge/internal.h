@@ -34,7 +34,7 @@ struct judge_side {
     int kernel_count;
     struct judge_kernel kernels[32];
     json_t *resources;                  /* by launch of the plan, for the run child */
-    bool opened, loaded;
+    bool open_asked, opened, loaded;
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
@@ -152,6 +152,8 @@ struct run_order {
     uint64_t instruction_limit;
 };
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
+/* Asking and opening apart: two cards' contexts come up side by side. */
+bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
@@ -172,10 +174,10 @@ bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *cons
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- measure.c ---- */
-bool measure(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
+bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- time.c ---- */
-bool time_occasion(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
+bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 void timing_done(struct judge_timing *t);
 bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v);
 

@@ -40,6 +40,7 @@
     X(TIME_AIM_NS, LIMIT_SECOND / 2, "GPU time to sum up a side for a published figure (nvbench's floor)")                              \
     X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \
     X(GRAPH_MAX_LAUNCHES, 1024, "of one graph")                                                                                         \
+    X(SETS_BYTES, 8192 * LIMIT_MIB, "buffer sets of one side, where long graphs want more of them than L2 does")                        \
     X(BUFFER_SETS, 4096, "of one side")                                                                                                 \
     X(GRACE_NS, LIMIT_SECOND / 5, "from SIGTERM to SIGKILL for a child")
 

@@ -66,7 +66,7 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 
 /* ---- set-up ---- */
 
-static bool setup(struct session *x, struct clocked *c, uint64_t seed, struct verdict *v, struct err *err)
+static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err)
 {
     struct judge *j = x->j;
     bool rotate[OP_MAX_TENSORS];
@@ -77,9 +77,9 @@ static bool setup(struct session *x, struct clocked *c, uint64_t seed, struct ve
     for (int t = 0; t < j->op->tensor_count; t++)
         json_array_append_new(list, json_boolean(rotate[t]));
     json_t *job = judge_job("time_setup");
-    int64_t l2 = json_int(c->side->info, "l2_bytes", 0);
+    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = 5 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
     json_put(job, "rotate", list);
-    json_put_int(job, "rotate_bytes_least", 5 * (l2 > 0 ? l2 : 64 * LIMIT_MIB));
+    json_put_int(job, "rotate_bytes_least", bytes_least > rotate_least ? bytes_least : rotate_least);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
     json_put(job, "seed", u64(seed));
     STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
@@ -137,21 +137,34 @@ static bool warm_up(struct session *x, struct clocked *c, struct verdict *v, str
     }
 }
 
-/* Long enough for the events' half microsecond, not longer than there are sets, and never the same set twice in a graph. */
-static void choose_launches(struct session *x)
+static bool setup_both(struct session *x, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err)
 {
-    struct clocked *both[] = {&x->mine, &x->base};
-    for (int i = 0; i < 2; i++) {
-        double wanted = ceil((double)LIMIT_GRAPH_NS / (both[i]->per_launch_ns > 100 ? both[i]->per_launch_ns : 100));
-        double most = both[i]->sets < LIMIT_GRAPH_MAX_LAUNCHES ? both[i]->sets : (double)LIMIT_GRAPH_MAX_LAUNCHES;
-        both[i]->launches = (int)(wanted < 16 ? 16 : wanted);
-        if (both[i]->launches > most)
-            both[i]->launches = (int)most;
+    STEP(setup(x, &x->mine, seed, bytes_least, v, err));
+    if (x->alone) {
+        double guess = x->base.per_launch_ns;
+        x->base = x->mine;
+        x->base.per_launch_ns = guess;
+        return true;
     }
-    /* Both sides alike: the longer graph decides. */
-    int launches = x->mine.launches > x->base.launches ? x->mine.launches : x->base.launches;
-    int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets;
+    return setup(x, &x->base, seed, bytes_least, v, err);
+}
+
+/*
+ * Long enough for the events' half microsecond, and so that the least number of pairs fills the least time; both sides alike; never
+ * the same set twice in a graph. Returns how many bytes of sets that needs where there are too few now, else 0.
+ */
+static int64_t choose_launches(struct session *x)
+{
+    double graph_ns = x->effort.fill_time ? (double)LIMIT_TIME_AIM_NS / (x->effort.blocks * x->effort.pairs_in_block) : (double)LIMIT_GRAPH_NS;
+    double shorter = x->mine.per_launch_ns < x->base.per_launch_ns ? x->mine.per_launch_ns : x->base.per_launch_ns;
+    double wanted = ceil(graph_ns / (shorter > 100 ? shorter : 100));
+    int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets, launches = wanted < 16 ? 16 : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? (int)wanted : (int)LIMIT_GRAPH_MAX_LAUNCHES;
+    int64_t set_bytes = 0;
+    for (int t = 0; t < x->j->op->tensor_count; t++)
+        set_bytes += x->j->tensors[t].bytes;
     x->mine.launches = x->base.launches = launches < sets ? launches : sets;
+    int64_t most = LIMIT_SETS_BYTES / (set_bytes > 0 ? set_bytes : 1);
+    return launches > sets && most > sets ? (launches < most ? launches : most) * set_bytes : 0;
 }
 
 /* ---- samples ---- */
@@ -280,18 +293,11 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     return true;
 }
 
-/* Which set the k-th launch of a block used: the order that the device draws from the block's seed (Fisher-Yates, from the end). */
 static int launched_set(uint64_t order_seed, int sets, int k)
 {
     cleanup(mem) void *memory = xarray((size_t)sets, sizeof(int));
     int *order = memory;
-    for (int i = 0; i < sets; i++)
-        order[i] = i;
-    for (int i = sets - 1; i > 0; i--) {
-        int with = (int)rng_below(order_seed, 0x6f72, (uint64_t)i, (uint64_t)i + 1), swap = order[i];
-        order[i] = order[with];
-        order[with] = swap;
-    }
+    device_set_order(order_seed, sets, order);
     return order[k];
 }
 
@@ -409,10 +415,10 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     return true;
 }
 
-bool measure(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err)
+bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
     struct judge_side *mine = &j->sides[CANDIDATE], *base = j->sides[BASELINE].present ? &j->sides[BASELINE] : mine;
-    struct session x = {.j = j, .effort = efforts[j->mode], .mine = {.side = mine}, .base = {.side = base}, .alone = base == mine, .order = random_u64()};
+    struct session x = {.j = j, .effort = efforts[effort], .mine = {.side = mine}, .base = {.side = base}, .alone = base == mine, .order = random_u64()};
     uint64_t seed = random_u64();
     if (!j->calibration) {
         cleanup(json) json_t *answer = NULL;
@@ -420,14 +426,14 @@ bool measure(struct judge *j, struct judge_timing *ret, struct verdict *v, struc
         json_t *figures = json_object_get(answer, "calibration");
         j->calibration = json_is_object(figures) ? json_incref(figures) : json_object();
     }
-    STEP(setup(&x, &x.mine, seed, v, err));
-    if (x.alone)
-        x.base = x.mine;
-    else
-        STEP(setup(&x, &x.base, seed, v, err));
+    STEP(setup_both(&x, seed, 0, v, err));
     STEP(warm_up(&x, &x.base, v, err));
     STEP(warm_up(&x, &x.mine, v, err));
-    choose_launches(&x);
+    int64_t more = choose_launches(&x);
+    if (more) {
+        STEP(setup_both(&x, seed, more, v, err));
+        (void)choose_launches(&x);
+    }
     for (int i = 0; i < CONTROL_RUNS; i++) {
         bool valid = false;
         STEP(attempt(&x, &valid, ret, v, err));

@@ -58,7 +58,7 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
     for (int i = 0; i < occasions; i++) {
         fresh(j);
         STEP(correct_round(j, v, err));
-        STEP(time_occasion(j, &t.list[t.count], v, err));
+        STEP(time_occasion(j, MODE_RETEST, &t.list[t.count], v, err));
         t.count++;
         json_array_append_new(records, occasion_record(&t.list[i]));
     }

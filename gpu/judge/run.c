@@ -18,7 +18,7 @@ bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, st
         paths[i + 1] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
-    s->opened = s->loaded = false;
+    s->opened = s->loaded = s->open_asked = false;
     return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 
@@ -47,19 +47,22 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
     return true;
 }
 
-/* One question, one answer; a child that fails is ended and examined. */
-static bool converse(struct judge *j, struct judge_side *s, const json_t *job, int64_t wall_ns, const char *phase, json_t **ret,
-                     struct verdict *v, struct err *err)
-{
-    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, clock_mono_ns() + wall_ns, ret, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
-    return true;
-}
-
 static void count_card_time(struct judge *j, const struct judge_side *s, int64_t from)
 {
     if (s->run.role == SANDBOX_RUN_CUDA)
         j->gpu_ns += clock_mono_ns() - from;
+}
+
+bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
+{
+    if (s->opened || s->open_asked)
+        return true;
+    cleanup(json) json_t *open = judge_job("open");
+    json_put_str(open, "device", device);
+    if (!child_shape(j, &s->run, &s->out, false, err) || !child_ask(&j->watch, &s->run, open, err))
+        return side_child_failed(j, s, &s->run, "admit", v, err);
+    s->open_asked = true;
+    return true;
 }
 
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
@@ -67,11 +70,10 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     if (s->opened)
         return true;
     int64_t from = clock_mono_ns();
-    cleanup(json) json_t *open = judge_job("open"), *answer = NULL;
-    json_put_str(open, "device", device);
-    if (!child_shape(j, &s->run, &s->out, false, err))
+    cleanup(json) json_t *answer = NULL;
+    STEP(run_open_ask(j, s, device, v, err));
+    if (!child_take(&j->watch, &s->run, from + LIMIT_CUDA_OPEN_WALL_NS, &answer, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
-    STEP(converse(j, s, open, LIMIT_CUDA_OPEN_WALL_NS, "admit", &answer, v, err));
     const json_t *info = json_object_get(answer, "info");
     if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
         return err_set(err, ERR_UPSTREAM, "the run child opened another kind of device than %s", device);
@@ -148,8 +150,10 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
-    json_decref(s->counts);
-    s->counts = json_incref((json_t *)(uintptr_t)counts);
+    if (s->run.role == SANDBOX_RUN_SIM) {       /* a card counts nothing: what the emulator counted stays */
+        json_decref(s->counts);
+        s->counts = json_incref((json_t *)(uintptr_t)counts);
+    }
     return true;
 }
 

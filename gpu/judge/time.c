@@ -36,9 +36,9 @@ static bool estimate(struct judge *j, struct judge_timing *ret, struct err *err)
     return true;
 }
 
-bool time_occasion(struct judge *j, struct judge_timing *ret, struct verdict *v, struct err *err)
+bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
-    return j->on_card ? measure(j, ret, v, err) : estimate(j, ret, err);
+    return j->on_card ? measure(j, effort, ret, v, err) : estimate(j, ret, err);
 }
 
 bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v)
@@ -59,7 +59,8 @@ bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *p
 /* Slow or not, its figures and the roofline are worth having: the verdict on speed is given by the next phase. */
 bool phase_time(struct judge *j, struct verdict *v, struct err *err)
 {
-    STEP(time_occasion(j, &j->timing, v, err));
+    /* Before a retest this figure only says whether there is anything to confirm. */
+    STEP(time_occasion(j, j->mode == MODE_RETEST ? MODE_TRIAGE : j->mode, &j->timing, v, err));
     json_put_num(j->phase, "candidate_ns", j->timing.candidate_ns);
     json_put_num(j->phase, "baseline_ns", j->timing.baseline_ns);
     json_put(j->phase, "figures", json_incref(j->timing.record));

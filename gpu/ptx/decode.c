@@ -63,7 +63,7 @@ struct insn *emit(struct decoder *x, enum insn_kind kind)
     return i;
 }
 
-uint32_t temp(struct decoder *x, unsigned bytes)
+static uint32_t slot_new(struct decoder *x, unsigned bytes)
 {
     const uint32_t r = x->file_top;
     if (r > 1u << 28) {
@@ -73,6 +73,19 @@ uint32_t temp(struct decoder *x, unsigned bytes)
     x->file_top += bytes * WARP_LANES;
     return r;
 }
+
+/* A slot for this statement only: given back when it is done, so that the file stays small. */
+uint32_t temp(struct decoder *x, unsigned bytes)
+{
+    struct temp_pool *pool = &x->temps[bytes == 8];
+    if (pool->used == MOST_TEMPS)
+        return slot_new(x, bytes);
+    if (pool->used == pool->count)
+        pool->slots[pool->count++] = slot_new(x, bytes);
+    return pool->slots[pool->used++];
+}
+
+uint32_t lasting(struct decoder *x, unsigned bytes) { return slot_new(x, bytes); }
 
 static uint32_t fill_slot(struct decoder *x, enum fill_kind kind, unsigned bytes, uint64_t value, uint32_t id, unsigned component, bool sign)
 {
@@ -100,7 +113,7 @@ static uint32_t fill_slot(struct decoder *x, enum fill_kind kind, unsigned bytes
                 return SCRATCH_BYTES;
             }
             c->value = key;
-            c->slot = temp(x, bytes == 8 ? 8 : 4);
+            c->slot = slot_new(x, bytes == 8 ? 8 : 4);
             x->const_count++;
             m->fills[m->fill_count++] = (struct fill){.kind = (uint8_t)kind, .bytes = (uint8_t)bytes, .sign = sign,
                                                       .component = (uint8_t)component, .slot = c->slot, .id = id, .value = value};
@@ -149,7 +162,7 @@ static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes == 8 ? 8 
 static uint32_t reg_slot(struct decoder *x, uint32_t reg)
 {
     if (!x->slots[reg])
-        x->slots[reg] = temp(x, reg_width((enum ptx_type)x->f->reg_types[reg]));
+        x->slots[reg] = slot_new(x, reg_width((enum ptx_type)x->f->reg_types[reg]));
     return x->slots[reg];
 }
 
@@ -351,6 +364,10 @@ bool alias(struct decoder *x, const struct operand *to, uint32_t slot, unsigned 
     const enum ptx_type have = (enum ptx_type)x->f->reg_types[to->id];
     if (ptx_types[have].bytes != bytes || have == T_PRED || !fixed)
         return false;
+    for (int wide = 0; wide < 2; wide++) /* not a temporary: those are used again */
+        for (uint32_t i = 0; i < x->temps[wide].count; i++)
+            if (x->temps[wide].slots[i] == slot)
+                return false;
     x->slots[to->id] = slot;
     return true;
 }
@@ -411,6 +428,7 @@ static void decode_stmt(struct decoder *x)
     const uint32_t start = m->code_count;
     const int mode = x->mode;
     x->pending_count = 0;
+    x->temps[0].used = x->temps[1].used = 0;
     if (x->op.base == B_UNKNOWN || x->op.unknown_mod || !decoders[x->op.base](x)) {
         m->code_count = start;
         x->mode = mode;
@@ -539,6 +557,7 @@ static void decode_function(struct decoder *x)
     unwritten_find(x, leader);
     x->tracks = m->tracked_count != tracked_before;
     x->block_count = 0;
+    memset(x->temps, 0, sizeof x->temps);
     x->const_count = 0;
     if (x->const_size)
         memset(x->consts, 0, x->const_size * sizeof *x->consts);

@@ -16,6 +16,9 @@ enum { MODE_RN = 0x1f80, MODE_RM = 0x3f80, MODE_RP = 0x5f80, MODE_RZ = 0x7f80, M
 struct const_slot { uint64_t value; uint32_t slot; uint8_t kind, bytes; };
 struct flow_block { uint32_t stmt_first, stmt_end, enter, branch; uint32_t succ[2], succ_count, list_first, list_count; bool falls; };
 
+#define MOST_TEMPS 32
+struct temp_pool { uint32_t slots[MOST_TEMPS], count, used; };
+
 struct decoder {
     struct ptx_module *m;
     struct function *f;
@@ -26,6 +29,7 @@ struct decoder {
     uint32_t stmt_index;
     uint32_t *slots;            /* by register, 0 not yet */
     uint32_t file_top;
+    struct temp_pool temps[2];  /* of 4 and of 8 bytes */
     uint32_t pred;              /* slot of the statement's predicate */
     struct { uint32_t slot; uint8_t reg_bytes, bytes; bool sign; } pending[8];   /* results to be moved to registers after */
     uint32_t pending_from[8];
@@ -56,7 +60,8 @@ PTX_BASE_TABLE(X)
 
 const struct operand *arg(const struct decoder *d, unsigned i);   /* O_NONE past the end */
 struct insn *emit(struct decoder *d, enum insn_kind kind);        /* valid until the next emit; never NULL */
-uint32_t temp(struct decoder *d, unsigned bytes);
+uint32_t temp(struct decoder *d, unsigned bytes);                 /* for this statement */
+uint32_t lasting(struct decoder *d, unsigned bytes);
 uint32_t constant(struct decoder *d, uint64_t value, unsigned bytes);
 /* The operand as a slot of the type's width (4 bytes for 8 and 16 bit types and predicates, 8 for 64); 0 if it cannot be. */
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);

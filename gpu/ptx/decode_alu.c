@@ -247,7 +247,7 @@ bool decode_carry(struct decoder *d)
             return false;
     }
     if (!d->f->carry_slot)
-        d->f->carry_slot = temp(d, 4);
+        d->f->carry_slot = lasting(d, 4);
     const uint32_t carry = d->f->carry_slot, with = in ? carry : constant(d, 0, 4), sum = temp(d, width);
     lane(d, minus ? wide ? LANE_subc_64 : LANE_subc_32 : wide ? LANE_addc_64 : LANE_addc_32, sum, a, b, with);
     if (has(o, M_CC))

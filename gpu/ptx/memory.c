@@ -440,7 +440,8 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     struct sector_set sectors = {.used = {0}};
     unsigned fresh = 0, on_shared = 0, on_global = 0;
     uint64_t offsets[WARP_LANES];
-    uint8_t *where[WARP_LANES], value[32];
+    uint8_t *where[WARP_LANES], value[64];
+    struct place last = {0};
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
         struct place p;
@@ -456,6 +457,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
                 return false;
         }
         where[lane] = p.data;
+        last = p;
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
@@ -464,8 +466,13 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     for (uint32_t rest = active & (active - 1) ? active : 0; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
         take_lane(w, i, list, lane, value);
-        if (memcmp(value, where[lane], bytes) && (on_shared || !k->machine->many))
+        if (memcmp(value, where[lane], bytes) && (on_shared || !k->machine->many)) {
+            struct ptx_finding *f = &k->finding;
+            snprintf(f->buffer, sizeof f->buffer, "%s", memory_name(w, &last));
+            f->offset_bytes = memory_offset(w, &last) + (where[lane] - last.data);
+            f->access_bytes = bytes;
             return fault(w, i, lane, PTX_RACE, "writes where another lane of its warp writes a different value in the same instruction");
+        }
     }
     if (on_global) {
         k->counts.global_store_requests++;

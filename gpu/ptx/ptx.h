@@ -44,7 +44,7 @@ struct ptx_finding {
     enum ptx_finding_kind kind;
     int ptx_line;                 /* 1-based line of the PTX text */
     int source_line;              /* by .loc, 1-based line of the candidate's source; -1 unknown */
-    char source_file[64];         /* by .file; "" unknown */
+    char source_file[64];         /* by .file, without folders; "" unknown. A line inside a header is told as the line that included it */
     uint32_t block[3], thread[3]; /* where it happened */
     char buffer[64];              /* nearest buffer's name, "shared", "local", "param"; "" if none */
     int64_t offset_bytes;         /* from the buffer's start; may be negative or past its end */
@@ -113,12 +113,12 @@ struct ptx_buffer {
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
 };
-struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ... */
+struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {
     const char *kernel;
     uint32_t grid[3], block[3], cluster[3];           /* cluster 0 or 1: none */
     uint32_t dynamic_shared_bytes;
-    bool cooperative;
+    bool cooperative;             /* all blocks take turns on one host thread, and grid barriers work */
     int arg_count;
     struct ptx_arg args[PTX_MAX_PARAMS];
 };
@@ -136,7 +136,8 @@ struct ptx_counts {
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
-    uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp */
+    uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp; a load waits for
+                                             what its address needs, and for what was used before the loop or the long branch it is in */
 };
 enum ptx_class {
     PTX_CLASS_INT, PTX_CLASS_F32, PTX_CLASS_F16, PTX_CLASS_F64, PTX_CLASS_SFU, PTX_CLASS_CONVERT, PTX_CLASS_MOVE,

@@ -49,7 +49,8 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
     for (int i = 3; i < argc; i++) {
         long long cpu, memory, file;
         int parent;
-        if (sscanf(argv[i], "limits=%lld,%lld,%lld,%d,%d", &cpu, &memory, &file, &o->limits.open_files, &o->limits.processes) == 5) {
+        if (sscanf(argv[i], "limits=%lld,%lld,%lld,%d,%d", &cpu, &memory, &file, &o->limits.open_files,
+                   &o->limits.processes) == 5) {
             o->limits.cpu_seconds = cpu, o->limits.memory_bytes = memory, o->limits.file_bytes = file;
         } else if (sscanf(argv[i], "parent=%d", &parent) == 1) {
             o->parent = parent;
@@ -76,8 +77,8 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
 /* What a library opened later needs of the C library, file by file; the folder is the one that libc came from. */
 static void add_runtime(struct sandbox_order *o)
 {
-    static const char *const names[] = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1",
-                                        "libstdc++.so.6", "ld-linux-x86-64.so.2"};
+    static const char *const names[] = {"libc.so.6",  "libm.so.6",     "libpthread.so.0", "libdl.so.2",
+                                        "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6",  "ld-linux-x86-64.so.2"};
     static char kept[sizeof names / sizeof *names][PATH_MAX];
     Dl_info info;
     if (!dladdr(dlsym(RTLD_DEFAULT, "fork"), &info) || !info.dli_fname || !strrchr(info.dli_fname, '/'))
@@ -227,7 +228,7 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
         return false;
     /* A process that changed users is not "dumpable", and its own /proc files belong to root: the driver names its threads there. */
     (void)prctl(PR_SET_DUMPABLE, sandbox_profiles[o->role].proc_and_sys ? 1 : 0, 0, 0, 0);
-    if (!(o->without & SANDBOX_LANDLOCK) && sandbox_landlock(o, &missing))   /* the same paths once more, by another mechanism */
+    if (!(o->without & SANDBOX_LANDLOCK) && sandbox_landlock(o, &missing))   /* the same paths by another mechanism */
         layers |= SANDBOX_LANDLOCK;
     if (!(o->without & SANDBOX_SECCOMP) && sandbox_filter(o, &missing))      /* and few doors into the kernel */
         layers |= SANDBOX_SECCOMP;
@@ -304,7 +305,8 @@ static _Noreturn void wait_for(pid_t job, int porter_alive)
 }
 
 /* In the porter: starts the job and learns whether its root was made. True in the job alone. */
-static bool start_job(const struct sandbox_order *o, unsigned how, const int porter[2], unsigned *ret_layers, bool *ret_failed, struct err *err)
+static bool start_job(const struct sandbox_order *o, unsigned how, const int porter[2], unsigned *ret_layers,
+                      bool *ret_failed, struct err *err)
 {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0)

@@ -134,7 +134,7 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
             continue;
         int number = seccomp_syscall_resolve_name(r->call);
         if (number == __NR_SCMP_ERROR)
-            continue;                 /* younger than the library; the kernel's newer calls are covered where both know them */
+            continue; /* younger than the library; the kernel's newer calls are covered where both know them */
         int failed = seccomp_rule_add(filter, code_of(r->action), number, 0);
         if (failed)
             return err_set(err, ERR_UNAVAILABLE, "seccomp rule for %s: error %d", r->call, -failed);
@@ -145,17 +145,22 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
 /* Rules over arguments. */
 static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
 {
-    int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                                  SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
     /* Signals to itself: this is the last process image, so its number is known. */
     if (!failed)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1,
+                                  SCMP_A0(SCMP_CMP_NE, (scmp_datum_t)getpid()));
     if (!failed && p->unix_sockets)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+        failed =
+            seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
     /* Typing into a terminal that someone else reads. */
     if (!failed)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCSTI));
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
+                                  SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCSTI));
     if (!failed)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 0x541c));
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
+                                  SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 0x541c));
     return !failed || err_set(err, ERR_UNAVAILABLE, "seccomp rule: error %d", -failed);
 }
 

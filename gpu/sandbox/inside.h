@@ -16,7 +16,8 @@ struct sandbox_order {
     unsigned without;              /* layers to leave out */
     pid_t parent;
     int read_only_count, device_count;
-    const char *read_only[SANDBOX_MAX_PATHS], *devices[SANDBOX_MAX_PATHS];   /* borrowed from argv, and the C library's own files */
+    /* Borrowed from argv, and the C library's own files. */
+    const char *read_only[SANDBOX_MAX_PATHS], *devices[SANDBOX_MAX_PATHS];
 };
 
 /* What a role's child sees and may do beyond the least. */
@@ -24,7 +25,7 @@ struct sandbox_profile {
     const char *name;
     bool devices;                  /* the listed device nodes */
     bool proc_and_sys;             /* a /proc of its own and /sys */
-    bool address_space;            /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
+    bool address_space; /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
     bool unix_sockets, memfd;
 };
 extern const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT];

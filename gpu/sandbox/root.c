@@ -78,7 +78,8 @@ static bool bind_one(const struct bind *b, struct err *err)
     }
     if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) != 0)
         return err_errno(err, ERR_INTERNAL, "bind %s", b->source);
-    uint64_t attributes = b->is_device ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    uint64_t attributes =
+        b->is_device ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC : MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     if (!set_attributes(to, attributes, AT_RECURSIVE))
         return err_errno(err, ERR_INTERNAL, "make %s read-only", b->source);
     return true;
@@ -167,8 +168,8 @@ static bool mask_proc(struct err *err)
     for (const char *const *n = names; *n; n++) {
         char path[64];
         snprintf(path, sizeof path, "/new/proc/%s", *n);
-        if (access(path, F_OK) == 0 &&
-            (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 || !set_attributes(path, MOUNT_ATTR_RDONLY, AT_RECURSIVE)))
+        if (access(path, F_OK) == 0 && (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+                                        !set_attributes(path, MOUNT_ATTR_RDONLY, AT_RECURSIVE)))
             return err_errno(err, ERR_UNAVAILABLE, "make /proc/%s read-only", *n);
     }
     return true;
@@ -179,14 +180,16 @@ static bool mount_special(const struct sandbox_order *o, struct err *err)
     char options[96];
     if (sandbox_profiles[o->role].proc_and_sys) {
         const struct bind sys = {.source = "/sys", .place = "/sys"};
-        if (mkdir("/new/proc", 0555) != 0 || mount("proc", "/new/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
+        if (mkdir("/new/proc", 0555) != 0 ||
+            mount("proc", "/new/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
             return err_errno(err, ERR_UNAVAILABLE, "mount /proc");
         if (!mask_proc(err) || !bind_one(&sys, err))
             return false;
     }
     if (o->limits.file_bytes > 0) {
         snprintf(options, sizeof options, "mode=1777,size=%lld,nr_inodes=1024", (long long)o->limits.file_bytes);
-        if (mkdir("/new/tmp", 0755) != 0 || mount("tmpfs", "/new/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) != 0)
+        if (mkdir("/new/tmp", 0755) != 0 ||
+            mount("tmpfs", "/new/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) != 0)
             return err_errno(err, ERR_UNAVAILABLE, "mount /tmp");
     }
     return true;

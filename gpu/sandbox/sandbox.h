@@ -35,7 +35,10 @@ struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_
 struct sandbox_paths { const char *const *read_only; const char *const *devices; };
 
 struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; };
-/* env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). */
+/*
+ * env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). The child dies with
+ * the thread that called this: call it from one that outlives the child.
+ */
 bool sandbox_spawn(enum sandbox_role role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
                    const char *const *env, struct sandbox_child *ret, struct err *err) MUST_CHECK;
 

@@ -23,6 +23,8 @@
 #define STDERR_TAIL_BYTES ((size_t)64 * 1024)
 #define STDERR_PIPE_BYTES (256 * 1024)
 #define EXEC_FAILED 127
+#define MOST_DESCRIPTORS 65536
+#define LOOK_MS 2                  /* how often to look for a child's end where there are no pidfds */
 
 static unsigned layers_without;
 
@@ -53,7 +55,8 @@ static bool add_paths(struct words *w, const char *key, const char *const *paths
     return true;
 }
 
-static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l, const struct sandbox_paths *paths, struct err *err)
+static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l,
+                       const struct sandbox_paths *paths, struct err *err)
 {
     w->list[w->count++] = xstrdup(program_invocation_short_name);
     w->list[w->count++] = xstrdup("child");
@@ -77,10 +80,14 @@ static _Noreturn void become_child(char **argv, char **env, int socket, int null
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXEC_FAILED);
     /* The three may sit anywhere, also on 0 to 3: lift them out of the way first. */
-    int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10), up_output = fcntl(output, F_DUPFD, 10);
-    if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 || dup2(up_socket, SANDBOX_SOCKET_FD) < 0 ||
-        close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+    int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10),
+        up_output = fcntl(output, F_DUPFD, 10);
+    if (dup2(up_null, 0) < 0 || dup2(up_output, 1) < 0 || dup2(up_output, 2) < 0 ||
+        dup2(up_socket, SANDBOX_SOCKET_FD) < 0)
         _exit(EXEC_FAILED);
+    if (close_range(SANDBOX_SOCKET_FD + 1, ~0u, 0) != 0)
+        for (int fd = SANDBOX_SOCKET_FD + 1; fd < MOST_DESCRIPTORS; fd++)      /* an older container forbids the call */
+            close(fd);
     execve("/proc/self/exe", argv, env);
     _exit(EXEC_FAILED);
 }
@@ -94,12 +101,13 @@ static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int 
     return pid;
 }
 
-static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths, const char *const *env,
-                  struct sandbox_child *ret, struct err *err)
+static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
+                  const char *const *env, struct sandbox_child *ret, struct err *err)
 {
     cleanup(words) struct words w = {0};
 #ifdef __SANITIZE_ADDRESS__
-    static const char *const no_env[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};   /* the leak check starts a process: refused inside */
+    /* The leak check starts a process, which is refused inside. */
+    static const char *const no_env[] = {"ASAN_OPTIONS=detect_leaks=0", NULL};
 #else
     static const char *const no_env[] = {NULL};
 #endif
@@ -122,7 +130,8 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
     pid_t pid = start_child(w.list, (char **)(env ? env : no_env), theirs, null, head);
     if (pid < 0)
         return err_errno(err, ERR_INTERNAL, "start a child");
-    *ret = (struct sandbox_child){.pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
+    *ret = (struct sandbox_child){
+        .pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
     return true;
 }
 
@@ -197,28 +206,34 @@ static void reap(struct sandbox_child *c, bool killed, bool timed_out, struct sa
     c->pid = 0;
 }
 
-/* True once it has ended; false at the deadline (0: none). */
+static bool has_ended(const struct sandbox_child *c)
+{
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == c->pid;
+}
+
+/* True once it has ended; false at the deadline (0: none). Takes what it writes meanwhile. */
 static bool await(struct sandbox_child *c, int64_t deadline_ns)
 {
     cleanup(fd) int end = pidfd_open(c->pid, 0);
-    while (end >= 0) {
+    while (!has_ended(c)) {
         int64_t left_ms = deadline_ns ? (deadline_ns - clock_mono_ns() + 999999) / 1000000 : INT_MAX;
         if (left_ms <= 0)
-            return poll(&(struct pollfd){.fd = end, .events = POLLIN}, 1, 0) == 1;
+            return false;
+        if (end < 0 && left_ms > LOOK_MS)
+            left_ms = LOOK_MS;
+        /* A negative descriptor is one that poll skips. */
         struct pollfd p[2] = {{.fd = end, .events = POLLIN}, {.fd = c->stderr_fd, .events = POLLIN}};
-        int n = poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms);
-        if (n < 0 && errno != EINTR)
-            break;
-        if (n > 0 && p[1].revents & POLLIN)
+        if (poll(p, 2, left_ms > INT_MAX ? INT_MAX : (int)left_ms) < 0 && errno != EINTR)
+            return false;
+        if (p[1].revents & POLLIN) {
             drain(c);
-        else if (n > 0 && p[1].revents) {
+        } else if (p[1].revents) {
             close(c->stderr_fd);
             c->stderr_fd = -1;
         }
-        if (n > 0 && p[0].revents)
-            return true;
     }
-    return false;
+    return true;
 }
 
 void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_status *ret)
@@ -247,7 +262,8 @@ void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_stat
 
 bool sandbox_probe(unsigned *ret_layers, struct err *err)
 {
-    static const struct sandbox_limits limits = {.cpu_seconds = 10, .memory_bytes = (int64_t)1 << 30, .open_files = 16, .processes = 16};
+    static const struct sandbox_limits limits = {
+        .cpu_seconds = 10, .memory_bytes = (int64_t)1 << 30, .open_files = 16, .processes = 16};
     struct sandbox_child child = {0};
     struct sandbox_status status;
     if (!spawn(SANDBOX_PROBE, &limits, NULL, NULL, &child, err))
@@ -258,7 +274,8 @@ bool sandbox_probe(unsigned *ret_layers, struct err *err)
     bool told = poll(&p, 1, 10000) == 1 && fd_read_all(child.fd, &layers, sizeof layers, &failed);
     sandbox_stop(&child, 0, &status);
     if (!told)
-        err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code, sandbox_stderr(&child));
+        err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code,
+                sandbox_stderr(&child));
     else
         *ret_layers = layers;
     buf_done(&child.stderr_tail);

@@ -81,6 +81,7 @@ static int64_t spilled_bytes(const struct gen_past *past)
     return sum;
 }
 
+/* The latest result of a setting counts: a retest replaces what it retests. */
 static void take_past(struct search *s, const struct gen_past *past)
 {
     const char *name = json_str(past->origin, "template", "");
@@ -90,22 +91,29 @@ static void take_past(struct search *s, const struct gen_past *past)
         if (strcmp(sp->t->name, name) || !template_find(sp->t, json_object_get(past->origin, "params"), &p))
             continue;
         int at = setting_index(sp, &p);
+        /* against the baseline beside it where there is one: on a card both drift together */
+        double ns = past->speedup > 0 && s->in->baseline_ns > 0 ? s->in->baseline_ns / past->speedup : past->time_ns;
         if (at < 0)
             return;
-        bool works = verdict_is_correct(past->verdict) && past->time_ns > 0;
-        double cost = works ? log(past->time_ns) : 0;
-        if (sp->fate[at] == WORKED && (!works || cost >= sp->cost[at]))
-            return;                      /* judged twice: the better one counts */
-        sp->worked += works - (sp->fate[at] == WORKED);
-        sp->failed += !works - (sp->fate[at] == FAILED);
-        sp->fate[at] = works ? WORKED : FAILED;
-        sp->cost[at] = cost;
         sp->past[at] = past;
-        if (works && (s->best < 0 || cost < s->spaces[s->best_space].cost[s->best])) {
-            s->best_space = i;
-            s->best = at;
-        }
+        sp->fate[at] = verdict_is_correct(past->verdict) && ns > 0 ? WORKED : FAILED;
+        sp->cost[at] = sp->fate[at] == WORKED ? log(ns) : 0;
         return;
+    }
+}
+
+static void count_results(struct search *s)
+{
+    for (int i = 0; i < s->space_count; i++) {
+        struct space *sp = &s->spaces[i];
+        for (int p = 0; p < sp->count; p++) {
+            sp->worked += sp->fate[p] == WORKED;
+            sp->failed += sp->fate[p] == FAILED;
+            if (sp->fate[p] != WORKED || (s->best >= 0 && sp->cost[p] >= s->spaces[s->best_space].cost[s->best]))
+                continue;
+            s->best_space = i;
+            s->best = p;
+        }
     }
 }
 
@@ -192,6 +200,7 @@ static bool search_make(struct search *s, const struct gen_input *in, const stru
     }
     for (int i = 0; i < in->past_count; i++)
         take_past(s, &in->past[i]);
+    count_results(s);
     for (int i = 0; i < s->space_count; i++) {
         avoid_failing_values(&s->spaces[i]);
         avoid_spills(&s->spaces[i]);
@@ -227,7 +236,7 @@ static void add_best(struct buf *to, const struct search *s)
     const struct gen_past *past = best_past(s);
     const json_t *kernel = json_array_get(json_object_get(past->figures, "resources"), 0);
     const char *bound = json_str(past->figures, "bound", NULL);
-    buf_fmt(to, "the best so far (%.3g us", past->time_ns / 1e3);
+    buf_fmt(to, "the best so far (%.3g us", exp(s->spaces[s->best_space].cost[s->best]) / 1e3);
     if (bound)
         buf_fmt(to, ", bound by %.16s", bound);
     if (json_int(kernel, "registers", 0) > 0)
@@ -433,7 +442,8 @@ static bool choose_next(struct search *s, struct choice *c, char *reason, size_t
         snprintf(reason, size, "None of %d settings works; the last verdict was %s.", done, s->in->past_count ? verdict_name(s->in->past[s->in->past_count - 1].verdict) : "none");
         return false;
     }
-    if (done < EXPLORE_UNTIL && done % EXPLORE_EVERY == EXPLORE_EVERY - 1 && choose_explore(s, c))
+    /* with the last tries of a budget nothing more is learnt that could still be used */
+    if (done < EXPLORE_UNTIL && done % EXPLORE_EVERY == EXPLORE_EVERY - 1 && s->in->candidates_left > 2 && choose_explore(s, c))
         return true;
     if (choose_step(s, c))
         return true;

@@ -11,7 +11,9 @@
 enum { SMALL = 1000 };
 static struct toolkit_paths toolkit;
 
-#define KERNEL(body) "extern \"C\" __global__ void k(const float *x, float *s, float *y, float *w, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n" body "}\n"
+#define KERNEL(body)                                                                                                  \
+    "extern \"C\" __global__ void k(const float *x, float *s, float *y, float *w, int n)\n{\n    int i = blockIdx.x " \
+    "* blockDim.x + threadIdx.x;\n" body "}\n"
 #define REST "    if (i < n) { y[i] = 2.f * x[i] + s[i]; s[i] += 1.f; }\n"
 
 static const struct row {
@@ -25,11 +27,14 @@ static const struct row {
     {"write_past_end", KERNEL(REST "    if (i == n) y[i] = 1.f;\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_END},
     {"read_past_end", KERNEL(REST "    if (i == n) y[0] = x[i];\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_END},
     {"read_far_before", KERNEL(REST "    if (i == 0) y[0] = x[-16];\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_START},
-    {"write_input", KERNEL(REST "    if (i == 0) ((float *)x)[3] = 1.f;\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_END},
+    {"write_input", KERNEL(REST "    if (i == 0) ((float *)x)[3] = 1.f;\n"), VERDICT_OUT_OF_BOUNDS, true,
+     DEVICE_AT_END},
     {"write_near_before", KERNEL(REST "    if (i == 0) y[-2] = 1.f;\n"), VERDICT_OK, false, DEVICE_AT_START},
-    {"misaligned", KERNEL(REST "    if (i == 0) *(float *)((char *)w + 2) = 1.f;\n"), VERDICT_MISALIGNED, true, DEVICE_AT_END},
+    {"misaligned", KERNEL(REST "    if (i == 0) *(float *)((char *)w + 2) = 1.f;\n"), VERDICT_MISALIGNED, true,
+     DEVICE_AT_END},
     {"trap", KERNEL(REST "    if (i == 0) __trap();\n"), VERDICT_FAULT, true, DEVICE_AT_END},
-    {"counts_on_alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 31)) __trap();\n"), VERDICT_FAULT, true, DEVICE_AT_START},
+    {"counts_on_alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 31)) __trap();\n"), VERDICT_FAULT,
+     true, DEVICE_AT_START},
 };
 
 /* Runs one row here; 0 as it should be. */
@@ -55,7 +60,8 @@ static int run_row(const struct row *r)
     int64_t run_ns = 0;
     for (int k = 0; k < 3 && fault.code == VERDICT_OK; k++) {
         struct device_run_result result = {.tensors = after};
-        const struct device_run how = {.tensors = before, .poison = UINT64_C(0x7ff7a5a57ff7a500) + (unsigned)k, .place = r->place};
+        const struct device_run how = {
+            .tensors = before, .poison = UINT64_C(0x7ff7a5a57ff7a500) + (unsigned)k, .place = r->place};
         at = clock_mono_ns();
         if (!device_cuda.run(p, &how, &result, &fault, &err))
             return fprintf(stderr, "%s: run: %s\n", r->name, err.text), 1;
@@ -63,7 +69,8 @@ static int run_row(const struct row *r)
         if (fault.code == VERDICT_OK && result.guards_intact != r->guards)
             return fprintf(stderr, "%s: guards intact: %d\n", r->name, result.guards_intact), 1;
     }
-    printf("  %-20s %-14s open %.1f ms, run %.2f ms %s\n", r->name, verdict_name(fault.code), (double)open_ns / 1e6, (double)run_ns / 1e6, fault.text);
+    printf("  %-20s %-14s open %.1f ms, run %.2f ms %s\n", r->name, verdict_name(fault.code), (double)open_ns / 1e6,
+           (double)run_ns / 1e6, fault.text);
     if (fault.code != r->code)
         return fprintf(stderr, "%s: %s, wanted %s\n", r->name, verdict_name(fault.code), verdict_name(r->code)), 1;
     if (r->code != VERDICT_OK) {
@@ -122,7 +129,8 @@ static int check_outputs(struct device_program *p, int sets, int64_t n, const fl
     return !checked || wrong > (empty ? (int)n : 0);
 }
 
-static int time_one(struct device *d, const char *target, const char *name, const char *source, int64_t n, int launches, bool empty)
+static int time_one(struct device *d, const char *target, const char *name, const char *source, int64_t n,
+                    int per_thread, int launches, bool empty)
 {
     enum { BLOCKS = 21 };
     static struct device_case c;
@@ -136,9 +144,11 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     c = (struct device_case){.plan = {0}};
     case_shape(&c, n);
     c.plan.workspaces[0].bytes = 256;
+    c.plan.steps[0].grid[0] = (uint32_t)((n / per_thread + 127) / 128);
     case_fill(x, s, n);
     const void *const base[3] = {x, s, NULL};
-    const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 400, .seed = 7};
+    const struct device_time_setup setup = {
+        .tensors = base, .rotate = rotate, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 400, .seed = 7};
     int64_t at = clock_mono_ns();
     if (!case_code(&c, &toolkit, source, target, &err) || !device_cuda.load(d, &c.load, &p, &fault, &err) || !p ||
         !device_cuda.time_setup(p, &setup, &sets, &fault, &err) || fault.code != VERDICT_OK)
@@ -158,8 +168,10 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     }
     int64_t block_ns = (clock_mono_ns() - at) / BLOCKS;
     double median_ns = median(event, BLOCKS);
-    printf("  %-16s %4d launches of %4d sets: %9.1f ns a launch (least %.1f, most %.1f), wall %.1f; SM %.0f MHz; setup %.0f ms, block %.2f ms\n", name, got,
-           sets, median_ns, event[0], event[BLOCKS - 1], median(wall, BLOCKS), clock, (double)setup_ns / 1e6, (double)block_ns / 1e6);
+    printf("  %-16s %4d launches of %4d sets: %9.1f ns a launch (least %.1f, most %.1f), wall %.1f; SM %.0f MHz; setup "
+           "%.0f ms, block %.2f ms\n",
+           name, got, sets, median_ns, event[0], event[BLOCKS - 1], median(wall, BLOCKS), clock, (double)setup_ns / 1e6,
+           (double)block_ns / 1e6);
     int bad = check_outputs(p, sets, n, x, s, empty);
     device_cuda.unload(p);
     case_done(&c);
@@ -174,20 +186,23 @@ static int run_timing(void)
     struct device *d = NULL;
     struct device_info info;
     cleanup(json) json_t *figures = NULL;
-    if (!device_cuda.open("cuda:0", &d, &err) || !device_cuda.info(d, &info, &err) || !device_cuda.calibrate(d, &figures, &err))
+    if (!device_cuda.open("cuda:0", &d, &err) || !device_cuda.info(d, &info, &err) ||
+        !device_cuda.calibrate(d, &figures, &err))
         return fprintf(stderr, "calibrate: %s\n", err.text), 1;
     cleanup(str) char *text = json_text(figures);
-    printf("  %s, driver %s, %d SMs, L2 %lld bytes, pageable access %d\n  calibration: %s\n", info.name, info.driver, info.sm_count, (long long)info.l2_bytes,
-           info.pageable_memory_access, text);
+    printf("  %s, driver %s, %d SMs, L2 %lld bytes, pageable access %d\n  calibration: %s\n", info.name, info.driver,
+           info.sm_count, (long long)info.l2_bytes, info.pageable_memory_access, text);
     static const char *const empty = KERNEL("");
     static const char *const vector =
-        "extern \"C\" __global__ void k(const float4 *x, float4 *s, float4 *y, float *w, int n)\n{\n    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-        "    if (i < n / 4) { float4 a = x[i], b = s[i]; y[i] = make_float4(2*a.x+b.x, 2*a.y+b.y, 2*a.z+b.z, 2*a.w+b.w); s[i] = make_float4(b.x+1,b.y+1,b.z+1,b.w+1); }\n}\n";
-    int bad = time_one(d, info.target, "empty", empty, SMALL, 200, true);
-    bad += time_one(d, info.target, "1000 elements", KERNEL(REST), SMALL, 200, false);
-    bad += time_one(d, info.target, "4 Mi elements", KERNEL(REST), (int64_t)4 << 20, 20, false);
-    bad += time_one(d, info.target, "4 Mi, float4", vector, (int64_t)4 << 20, 20, false);
-    bad += time_one(d, info.target, "odd size", KERNEL(REST), 1000003, 40, false);
+        "extern \"C\" __global__ void k(const float4 *x, float4 *s, float4 *y, float *w, int n)\n{\n    int i = "
+        "blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i < n / 4) { float4 a = x[i], b = s[i]; y[i] = make_float4(2*a.x+b.x, 2*a.y+b.y, 2*a.z+b.z, "
+        "2*a.w+b.w); s[i] = make_float4(b.x+1,b.y+1,b.z+1,b.w+1); }\n}\n";
+    int bad = time_one(d, info.target, "empty", empty, SMALL, 1, 200, true);
+    bad += time_one(d, info.target, "1000 elements", KERNEL(REST), SMALL, 1, 200, false);
+    bad += time_one(d, info.target, "4 Mi elements", KERNEL(REST), (int64_t)4 << 20, 1, 20, false);
+    bad += time_one(d, info.target, "4 Mi, float4", vector, (int64_t)4 << 20, 4, 20, false);
+    bad += time_one(d, info.target, "odd size", KERNEL(REST), 1000003, 1, 40, false);
     device_cuda.close(d);
     return bad;
 }
@@ -222,7 +237,8 @@ static void test_sandboxed(const char *label, unsigned without)
     int n = 0;
     for (char **p = needs.read_only; *p; p++)
         paths[n++] = *p;
-    paths[n++] = toolkit.nvrtc, paths[n++] = toolkit.builtins, paths[n++] = toolkit.nvjitlink, paths[n++] = toolkit.include;
+    paths[n++] = toolkit.nvrtc, paths[n++] = toolkit.builtins, paths[n++] = toolkit.nvjitlink,
+    paths[n++] = toolkit.include;
     paths[n] = NULL;
     const char *env[10];
     int e = 0;
@@ -231,7 +247,8 @@ static void test_sandboxed(const char *label, unsigned without)
     cleanup(str) char *home = xfmt("CUDA_HOME=%s", toolkit.home);
     env[e++] = home;
     env[e] = NULL;
-    const struct sandbox_limits limits = {.cpu_seconds = 60, .memory_bytes = (int64_t)16 << 30, .file_bytes = 0, .open_files = 256, .processes = 256};
+    const struct sandbox_limits limits = {
+        .cpu_seconds = 60, .memory_bytes = (int64_t)16 << 30, .file_bytes = 0, .open_files = 256, .processes = 256};
     const struct sandbox_paths visible = {paths, (const char *const *)needs.devices};
     struct sandbox_child child = {0};
     struct sandbox_status status;

@@ -1,5 +1,5 @@
 /*
- * Compiles one .cu file to PTX with NVRTC, as production does: make_ptx FILE.cu ARCH > FILE.ptx
+ * Compiles one .cu file to PTX with NVRTC, as production does: make_ptx FILE.cu compute_90a [one more option] > FILE.ptx
  * Not part of the build: cc make_ptx.c -I$CUDA_HOME/include -L$CUDA_HOME/lib64 -lnvrtc -o make_ptx
  */
 #include <nvrtc.h>
@@ -19,11 +19,13 @@ int main(int argc, char **argv)
     char arch[64], include[512];
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", argv[2]);
     snprintf(include, sizeof include, "--include-path=%s/include", home);
-    const char *options[] = {arch, "-std=c++17", "-lineinfo", include};
+    char cccl[512];
+    snprintf(cccl, sizeof cccl, "--include-path=%s/include/cccl", home);
+    const char *options[] = {arch, "-std=c++17", "-lineinfo", include, cccl, argc > 3 ? argv[3] : "-std=c++17"};
     const char *name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
     nvrtcProgram program;
     nvrtcCreateProgram(&program, source, name, 0, NULL, NULL);
-    nvrtcResult failed = nvrtcCompileProgram(program, 4, options);
+    nvrtcResult failed = nvrtcCompileProgram(program, 6, options);
     size_t size;
     nvrtcGetProgramLogSize(program, &size);
     char *log = malloc(size);

@@ -1,8 +1,8 @@
 // Gated delta rule, one decode step: the generic kernel, for every legal shape.
 //
 // A block takes 16 rows of one value head's state for one token. It normalises q and k once in shared memory; then each of its four
-// warps takes four rows, a row spread over the lanes element by element, so any K and any stride will do. The rows of a warp are
-// loaded together before the first is used.
+// warps takes four rows, a row spread over the lanes element by element, so any K and any stride will do. A warp's rows and values
+// are loaded together before the first is used.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -28,14 +28,17 @@ __device__ float warp_sum(float x)
 // Warp 0 normalises q, warp 1 k.
 __device__ void normalise(const DTYPE_io *from, float *to, float scale, float eps, int lane)
 {
-    float sum = 0;
-    for (int i = lane; i < K; i += 32) {
-        float x = load(from + i);
-        sum += x * x;
+    float x[PER_LANE], sum = 0;
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) {
+        x[i] = i * 32 + lane < K ? load(from + i * 32 + lane) : 0.0f;
+        sum += x[i] * x[i];
     }
     float factor = rsqrtf(warp_sum(sum) + eps) * scale;
-    for (int i = lane; i < K; i += 32)
-        to[i] = load(from + i) * factor;
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        if (i * 32 + lane < K)
+            to[i * 32 + lane] = x[i] * factor;
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
@@ -57,14 +60,16 @@ gdn_decode(const DTYPE_io *mixed_qkv, const DTYPE_io *a, const DTYPE_io *b, cons
 
     const DTYPE_io *row = mixed_qkv + token * STRIDE;
     DTYPE_state *matrix = state + ((long long)s * HV + head) * ((long long)V * K);
-    float held[ROWS][PER_LANE];
+    float held[ROWS][PER_LANE], v[ROWS];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < ROWS; r++) {
+        v[r] = first + r < V ? load(row + 2 * H * K + head * V + first + r) : 0.0f;
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++) {
             int x = i * 32 + lane;
             held[r][i] = first + r < V && x < K ? load(matrix + (long long)(first + r) * K + x) : 0.0f;
         }
+    }
 
     const int key_head = head / (HV / H);
     if (warp == 0)
@@ -88,7 +93,7 @@ gdn_decode(const DTYPE_io *mixed_qkv, const DTYPE_io *a, const DTYPE_io *b, cons
             if (i * 32 + lane < K)
                 sum += held[r][i] * k[i * 32 + lane];
         }
-        float u = (load(row + 2 * H * K + head * V + first + r) - warp_sum(sum)) * beta;
+        float u = (v[r] - warp_sum(sum)) * beta;
         sum = 0;
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++) {
