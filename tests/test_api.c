@@ -463,7 +463,7 @@ static void what_is_missing_is_told_and_limits_hold(void)
     /* a device that falls ill, or was found so, is an event */
     cleanup(buf) struct buf events = {0};
     struct err err;
-    for (int i = 0; i < 100 && !strstr(buf_cstr(&events), "device.health"); i++, clock_sleep_ns(20000000)) {
+    for (int i = 0; i < 100 && !strstr(buf_cstr(&events), "\"healthy\":false"); i++, clock_sleep_ns(20000000)) {
         buf_clear(&events);
         check(store_events(service.app.store, NULL, 0, 10000, &events, NULL, NULL, &err));
     }

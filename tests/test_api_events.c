@@ -170,6 +170,23 @@ static void a_finished_stream_ends_and_then_stays_away(void)
     answer_done(&a);
 }
 
+static void a_live_stream_ends_with_its_job(void)
+{
+    struct answer a = {0};
+    struct err err;
+    char other[80], path[200];
+    make_job(other);
+    snprintf(path, sizeof path, "/v1/jobs/%s/events", other);
+    struct client c = connect_events(path, -1, &a);
+    check(client_until(&c, "event: job.state", CLIENT_WAIT_NS));
+    clock_sleep_ns(300000000);                        /* asleep by now */
+    check(fake_end(service.app.store, other, "cancelled", NULL, &err));
+    check(client_until(&c, "event: job.done", CLIENT_WAIT_NS));
+    check(client_until(&c, "\r\n0\r\n\r\n", 3000000000));
+    client_close(&c);
+    answer_done(&a);
+}
+
 static void the_global_stream_starts_now(void)
 {
     struct answer a = {0};
@@ -215,6 +232,7 @@ int main(void)
     service_up(2, flags);
     nothing_is_lost_and_nothing_doubled();
     a_finished_stream_ends_and_then_stays_away();
+    a_live_stream_ends_with_its_job();
     the_global_stream_starts_now();
     a_restart_does_not_break_the_chain();
     service_down();
