@@ -81,7 +81,7 @@ struct judge {
     bool on_card;
     struct judge_side sides[SIDES];
     struct child reference;
-    struct shared reference_out, scratch_in;
+    struct shared reference_out, scratch_in, spare_in;
     int regime_count;
     struct judge_regime regimes[INPUTS_MAX_REGIMES];
     bool keep_regimes;                  /* few enough bytes to keep them all */

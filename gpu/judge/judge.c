@@ -83,6 +83,7 @@ void judge_free(struct judge *j)
     shared_done(&j->scratch_in);
     if (j->op)
         regimes_clear(j);
+    shared_done(&j->spare_in);
     timing_done(&j->timing);
     json_decref(j->calibration);
     json_decref(j->occasions);
@@ -98,7 +99,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     j->config = config, j->progress = progress, j->ctx = ctx;
     j->watch.cancelled = cancelled, j->watch.ctx = ctx;
     j->started_ns = clock_wall_ns();
-    j->reference_out = j->scratch_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out = (struct shared)SHARED_NONE;
+    j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out = (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
         j->regimes[r].in = (struct shared)SHARED_NONE;
     j->figures = json_object();

@@ -34,7 +34,13 @@ bool regime_make(struct judge *j, int r, struct err *err)
         return true;
     if (!inputs_make(&j->shape, j->tensors, r, g->seed, made, err))
         return false;
-    bool ok = shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err);
+    bool ok = true;
+    if (j->spare_in.base) {             /* its pages are there already */
+        g->in = j->spare_in;
+        j->spare_in = (struct shared)SHARED_NONE;
+    } else {
+        ok = shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err);
+    }
     for (int t = 0; t < j->op->tensor_count; t++) {
         if (ok && made[t])
             g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
@@ -119,7 +125,10 @@ static void regime_clear(struct judge *j, int r)
         free(g->reference[t]);
         free(g->baseline[t]);
     }
-    shared_done(&g->in);
+    if (j->spare_in.base)
+        shared_done(&g->in);
+    else
+        j->spare_in = g->in;
     *g = (struct judge_regime){.seed = g->seed, .in = SHARED_NONE};
 }
 

@@ -157,6 +157,13 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     return true;
 }
 
+/* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */
+static void spoil(const struct shared *s)
+{
+    for (size_t at = 0; at + 8 <= s->bytes; at += 4096)
+        memset(s->base + at, 0xa5, 8);
+}
+
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
@@ -173,7 +180,7 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
-    memset(s->out.base, 0xa5, s->out.bytes);      /* what an earlier run left there must not pass for an answer */
+    spoil(&s->out);
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, deadline, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
     STEP(take_run(j, s, answer, phase, v, err));
