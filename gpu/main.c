@@ -29,10 +29,12 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--ops-dir", "DIR", FLAG(ops_dir), "the operators' folders (default: $PROTEUS_OPS_DIR, else beside the program)"},
     {"--cuda-home", "DIR", FLAG(cuda_home), "the CUDA toolkit (default: $CUDA_HOME, else /usr/local/cuda)"},
     {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto)"},
-    {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum), "none, limits, filtered or isolated: refuse to run below it (default: none)"},
+    {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
+     "none, limits, filtered or isolated: refuse to run below it (default: none)"},
     {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
     {"--shape", "JSON|@FILE", FLAG(shape), "judge-file: {\"op\",\"axes\",\"dtypes\"?,\"target\"?}"},
-    {"--candidate", "FILE", FLAG(candidate), "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
+    {"--candidate", "FILE", FLAG(candidate),
+     "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
     {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
     {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
     {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
@@ -44,10 +46,15 @@ static int run_judge(const struct options *o, const struct judge_config *c);
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
 
-static const struct { const char *name, *arguments, *text; int (*run)(const struct options *, const struct judge_config *); bool needs_ops; } commands[] = {
+static const struct {
+    const char *name, *arguments, *text;
+    int (*run)(const struct options *, const struct judge_config *);
+    bool needs_ops;
+} commands[] = {
     {"devices", "", "prints the devices as a JSON array", run_devices, false},
     {"judge", "", "judges one task from stdin, in frames (gpu/wire.h)", run_judge, true},
-    {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures", run_judge_file, true},
+    {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures",
+     run_judge_file, true},
     {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
 };
@@ -80,7 +87,8 @@ static bool parse_flags(int argc, char **argv, struct options *o)
         while (f < sizeof flags / sizeof *flags && strcmp(flags[f].name, argv[i]) != 0)
             f++;
         if (f == sizeof flags / sizeof *flags || i + 1 == argc) {
-            fprintf(stderr, "proteus-gpu: %s %s; see proteus-gpu --help\n", argv[i], i + 1 == argc && f < sizeof flags / sizeof *flags ? "needs a value" : "is no flag");
+            fprintf(stderr, "proteus-gpu: %s %s; see proteus-gpu --help\n", argv[i],
+                    i + 1 == argc && f < sizeof flags / sizeof *flags ? "needs a value" : "is no flag");
             return false;
         }
         memcpy((char *)o + flags[f].at, &argv[++i], sizeof(char *));
@@ -185,7 +193,8 @@ static void show_progress(void *ctx, const json_t *phase)
 {
     (void)ctx;
     if (strcmp(json_str(phase, "state", ""), "end") == 0)
-        printf("%-10s %8.1f ms  %s\n", json_str(phase, "phase", ""), json_num(phase, "ms", 0), json_str(phase, "verdict", ""));
+        printf("%-10s %8.1f ms  %s\n", json_str(phase, "phase", ""), json_num(phase, "ms", 0),
+               json_str(phase, "verdict", ""));
     fflush(stdout);
 }
 
@@ -193,7 +202,8 @@ static bool read_json(const char *where, json_t **ret, struct err *err)
 {
     if (*where == '@')
         return json_parse_file(where + 1, FILE_LIMIT_BYTES, ret, err);
-    return *where == '{' ? json_parse(where, strlen(where), ret, err) : json_parse_file(where, FILE_LIMIT_BYTES, ret, err);
+    return *where == '{' ? json_parse(where, strlen(where), ret, err)
+                         : json_parse_file(where, FILE_LIMIT_BYTES, ret, err);
 }
 
 static bool read_candidate(const char *where, json_t **ret, struct err *err)
@@ -214,7 +224,8 @@ static bool make_task(const struct options *o, const struct judge_config *c, jso
     const struct op *op = op_set_find(c->ops, json_str(shape, "op", ""));
     if (!op)
         return err_set(err, ERR_NOT_FOUND, "there is no operator \"%s\"", json_str(shape, "op", ""));
-    if (!o->baseline ? !candidate_load(op->dir, "baseline", &baseline, err) : strcmp(o->baseline, "none") && !read_candidate(o->baseline, &baseline, err))
+    if (!o->baseline ? !candidate_load(op->dir, "baseline", &baseline, err)
+                     : strcmp(o->baseline, "none") && !read_candidate(o->baseline, &baseline, err))
         return false;
     json_put(task, "shape", steal(&shape));
     json_put(task, "candidate", steal(&candidate));
@@ -237,13 +248,15 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     json_object_del(result.figures, "samples");       /* hundreds of numbers; the certificate has them */
     json_write_pretty(&text, verdict);
     json_write_pretty(&text, result.figures);
-    printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code), (double)(clock_mono_ns() - from) * 1e-6);
+    printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code),
+           (double)(clock_mono_ns() - from) * 1e-6);
     return result.verdict.code == VERDICT_OK ? 0 : 1;
 }
 
 /* ---- golden ---- */
 
-static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *tensors, const void *const *inputs, void **outputs, struct err *err)
+static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *tensors, const void *const *inputs,
+                         void **outputs, struct err *err)
 {
     (void)tensors;
     return judge_baseline_outputs(ctx, s, inputs, outputs, err);
@@ -292,7 +305,11 @@ static int run_command(size_t which, int argc, char **argv)
         fprintf(stderr, "proteus-gpu: --threads must be 1 to 256\n");
         return 2;
     }
-    const struct judge_config c = {.ops = &ops, .cuda_home = o.cuda_home, .device = o.device, .sandbox_minimum = o.sandbox_minimum, .threads = (int)threads};
+    const struct judge_config c = {.ops = &ops,
+                                   .cuda_home = o.cuda_home,
+                                   .device = o.device,
+                                   .sandbox_minimum = o.sandbox_minimum,
+                                   .threads = (int)threads};
     if (commands[which].needs_ops && !load_ops(&o, &ops, &err)) {
         if (commands[which].run == run_judge)
             serve_error(1, &err);

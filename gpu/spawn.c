@@ -153,10 +153,14 @@ static bool words_make(struct words *w, const struct spawn_config *c, const char
         at += n + (at[n] == ' ');
     }
     cleanup(str) char *dir = c->program ? NULL : self_dir();
-    if (!words_add(w, c->program ? xstrdup(c->program) : xfmt("%s/proteus-gpu", dir), err) || !words_add(w, xstrdup(command), err))
+    if (!words_add(w, c->program ? xstrdup(c->program) : xfmt("%s/proteus-gpu", dir), err)
+        || !words_add(w, xstrdup(command), err))
         return false;
     const struct { const char *flag, *value; } flags[] = {
-        {"--ops-dir", c->ops_dir}, {"--cuda-home", c->cuda_home}, {"--sandbox-minimum", c->sandbox_minimum}, {"--device", c->device},
+        {"--ops-dir", c->ops_dir},
+        {"--cuda-home", c->cuda_home},
+        {"--sandbox-minimum", c->sandbox_minimum},
+        {"--device", c->device},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].value && *flags[i].value
@@ -165,7 +169,8 @@ static bool words_make(struct words *w, const struct spawn_config *c, const char
     return true;
 }
 
-static bool start_with(char *const *argv, const int in[2], const int out[2], const int error[2], pid_t *ret, struct err *err)
+static bool start_with(char *const *argv, const int in[2], const int out[2], const int error[2], pid_t *ret,
+                       struct err *err)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -196,7 +201,8 @@ static bool process_start(struct process *p, const struct spawn_config *c, const
         return false;
     int in[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
     bool ok = pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(error, O_CLOEXEC) == 0;
-    ok = ok ? start_with(w.list, in, out, error, &p->pid, err) : err_errno(err, ERR_UNAVAILABLE, "cannot make pipes for the judge");
+    ok = ok ? start_with(w.list, in, out, error, &p->pid, err)
+            : err_errno(err, ERR_UNAVAILABLE, "cannot make pipes for the judge");
     const int theirs[] = {in[0], out[1], error[1]}, ours[] = {in[1], out[0], error[0]};
     for (int i = 0; i < 3; i++) {
         if (theirs[i] >= 0)
@@ -234,7 +240,8 @@ static bool with_circumstances(struct process *p, const char *what, struct err *
     utf8_clean(&clean, p->tail.text + from, p->tail.size - from);
     while (clean.size && (clean.data[clean.size - 1] == '\n' || clean.data[clean.size - 1] == ' '))
         clean.data[--clean.size] = 0;
-    return err_set(err, cause.code, "%s: %.160s (%s)%s%s", what, cause.text, ended, clean.size ? "; it wrote: " : "", buf_cstr(&clean));
+    return err_set(err, cause.code, "%s: %.160s (%s)%s%s", what, cause.text, ended, clean.size ? "; it wrote: " : "",
+                   buf_cstr(&clean));
 }
 
 /* ---- the conversation ---- */
@@ -338,7 +345,8 @@ static bool take_verdict(struct judge_answer *a, const json_t *doc, struct err *
     const json_t *figures = json_object_get(doc, "figures"), *certificate = json_object_get(doc, "certificate");
     if (figures && !json_is_null(figures) ? !figures_check(figures, correct, err) : correct)
         return figures ? false : err_set(err, ERR_UPSTREAM, "a correct kernel without figures");
-    if (correct ? !json_is_object(certificate) : certificate && !json_is_null(certificate) && !json_is_object(certificate))
+    if (correct ? !json_is_object(certificate)
+                : certificate && !json_is_null(certificate) && !json_is_object(certificate))
         return err_set(err, ERR_UPSTREAM, "the certificate is missing or not an object");
     a->figures = json_is_object(figures) ? json_incref((json_t *)(uintptr_t)figures) : json_object();
     a->certificate = json_is_object(certificate) ? json_incref((json_t *)(uintptr_t)certificate) : NULL;
@@ -381,8 +389,8 @@ static bool converse(struct talk *t, judge_progress *progress, struct judge_answ
     }
 }
 
-bool spawn_judge(const struct spawn_config *config, const json_t *task, judge_progress *progress, judge_cancelled *cancelled,
-                 void *ctx, struct judge_answer *ret, struct err *err)
+bool spawn_judge(const struct spawn_config *config, const json_t *task, judge_progress *progress,
+                 judge_cancelled *cancelled, void *ctx, struct judge_answer *ret, struct err *err)
 {
     int64_t started = clock_mono_ns();
     cleanup(process) struct process p = {.in = -1, .out = -1, .err_fd = -1};
@@ -415,7 +423,8 @@ bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *
     struct err local = {0};
     if (!process_start(&p, config, "serve-devices", err))
         return false;
-    int64_t limit = config->wall_limit_ns > 0 && config->wall_limit_ns < DEVICES_LIMIT_NS ? config->wall_limit_ns : DEVICES_LIMIT_NS;
+    int64_t limit = config->wall_limit_ns > 0 && config->wall_limit_ns < DEVICES_LIMIT_NS ? config->wall_limit_ns
+                                                                                          : DEVICES_LIMIT_NS;
     struct talk t = {.p = &p, .deadline_ns = clock_mono_ns() + limit, .limit_ns = limit};
     bool end = false;
     bool ok = next_frame(&t, &f, &end, &local);

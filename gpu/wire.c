@@ -63,7 +63,8 @@ static bool wait_for(int fd, short what, int64_t deadline_ns, struct err *err)
         if (deadline_ns) {
             int64_t left = deadline_ns - clock_mono_ns();
             if (left <= 0)
-                return err_set(err, ERR_TIMEOUT, "the other end did not %s in time", what == POLLIN ? "send" : "take a frame");
+                return err_set(err, ERR_TIMEOUT, "the other end did not %s in time",
+                               what == POLLIN ? "send" : "take a frame");
             ms = left > 1000000000 ? 1000 : (int)(left / 1000000) + 1;
         }
         struct pollfd p = {.fd = fd, .events = what};
@@ -91,7 +92,8 @@ static bool write_vector(int fd, struct iovec *v, int count, int64_t deadline_ns
             continue;
         }
         if (n < 0)
-            return err_errno(err, errno == EPIPE || errno == ECONNRESET ? ERR_UPSTREAM : ERR_INTERNAL, "cannot send a frame");
+            return err_errno(err, errno == EPIPE || errno == ECONNRESET ? ERR_UPSTREAM : ERR_INTERNAL,
+                             "cannot send a frame");
         for (size_t left = (size_t)n; left;) {
             size_t part = left < v->iov_len ? left : v->iov_len;
             v->iov_base = (char *)v->iov_base + part;
@@ -135,7 +137,8 @@ bool wire_send_blob_by(int fd, const char *name, const void *data, size_t size, 
     if (size > WIRE_MAX_BLOB_BYTES)
         return err_set(err, ERR_TOO_LARGE, "%s has %zu bytes, the limit is %u", name, size, WIRE_MAX_BLOB_BYTES);
     cleanup(json) json_t *doc = json_pack("{s:s}", "name", name);
-    return wire_send_json_by(fd, WIRE_BLOB_NAME, doc, deadline_ns, err) && send_frame(fd, WIRE_BLOB, data, size, deadline_ns, err);
+    return wire_send_json_by(fd, WIRE_BLOB_NAME, doc, deadline_ns, err)
+           && send_frame(fd, WIRE_BLOB, data, size, deadline_ns, err);
 }
 
 bool wire_send_json(int fd, enum wire_type type, const json_t *doc, struct err *err)
@@ -157,7 +160,8 @@ static uint32_t head_length(const unsigned char *h)
 
 static bool head_check(const struct wire_reader *r, struct err *err)
 {
-    unsigned type = (unsigned)r->head[4] | (unsigned)r->head[5] << 8, version = (unsigned)r->head[6] | (unsigned)r->head[7] << 8;
+    unsigned type = (unsigned)r->head[4] | (unsigned)r->head[5] << 8,
+             version = (unsigned)r->head[6] | (unsigned)r->head[7] << 8;
     uint32_t length = head_length(r->head);
     int i = type_index(type);
     if (version != WIRE_VERSION || i < 0)
@@ -291,17 +295,21 @@ bool wire_receive_blob(int fd, int64_t deadline_ns, const char *name, void *to, 
     char none;
     struct wire_reader r = {.into = size ? to : &none, .into_bytes = size};
     struct wire_frame f = {0};
-    bool ok = receive_name(fd, deadline_ns, name, err) && receive_with(&r, fd, deadline_ns, &f, err) && wire_expect(&f, WIRE_BLOB, err);
+    bool ok = receive_name(fd, deadline_ns, name, err) && receive_with(&r, fd, deadline_ns, &f, err)
+              && wire_expect(&f, WIRE_BLOB, err);
     wire_reader_done(&r);
     wire_frame_done(&f);
     return ok;
 }
 
-bool wire_receive_blob_buf(int fd, int64_t deadline_ns, const char *name, size_t limit_bytes, struct buf *to, struct err *err)
+bool wire_receive_blob_buf(int fd, int64_t deadline_ns, const char *name, size_t limit_bytes, struct buf *to,
+                           struct err *err)
 {
     cleanup(wire_frame) struct wire_frame f = {0};
-    cleanup(wire_reader) struct wire_reader r = {.max_blob_bytes = limit_bytes < WIRE_MAX_BLOB_BYTES ? (uint32_t)limit_bytes : WIRE_MAX_BLOB_BYTES};
-    if (!receive_name(fd, deadline_ns, name, err) || !receive_with(&r, fd, deadline_ns, &f, err) || !wire_expect(&f, WIRE_BLOB, err))
+    cleanup(wire_reader) struct wire_reader r = {
+        .max_blob_bytes = limit_bytes < WIRE_MAX_BLOB_BYTES ? (uint32_t)limit_bytes : WIRE_MAX_BLOB_BYTES};
+    if (!receive_name(fd, deadline_ns, name, err) || !receive_with(&r, fd, deadline_ns, &f, err)
+        || !wire_expect(&f, WIRE_BLOB, err))
         return false;
     buf_done(to);
     *to = f.blob;

@@ -9,12 +9,15 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
     char why[400];
     s->present = true;
     if (!candidate_parse(doc, "", &s->candidate, &f)) {
-        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s: %s", f.list[0].pointer[0] ? f.list[0].pointer : "/", f.list[0].detail);
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s: %s", f.list[0].pointer[0] ? f.list[0].pointer : "/",
+                    f.list[0].detail);
         return side_verdict(j, s, v, err);
     }
     if (s->candidate.language == LANGUAGE_TRITON)
-        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "/language: triton is not available on this judge; it takes cuda and ptx");
-    else if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why) || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why))
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit",
+                    "/language: triton is not available on this judge; it takes cuda and ptx");
+    else if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why)
+             || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why))
         verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
     else
         s->plan_doc = plan_encode(&s->plan, &j->shape);

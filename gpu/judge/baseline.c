@@ -31,7 +31,8 @@ static bool outputs_of(struct judge *j, const void *const *inputs, void **output
     return true;
 }
 
-bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, const void *const *inputs, void **outputs, struct err *err)
+bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, const void *const *inputs,
+                            void **outputs, struct err *err)
 {
     cleanup(judge) struct judge *j = judge_new(config, NULL, NULL, NULL);
     cleanup(verdict) struct verdict v = {.code = VERDICT_OK};

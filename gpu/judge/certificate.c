@@ -63,7 +63,8 @@ void figures_fill(struct judge *j)
     json_put_str(f, "mode", t->measured ? "graph-rotated" : "estimate");
     json_put_num(f, "time_ns", t->candidate_ns);
     json_put_num(f, "baseline_ns", t->baseline_ns);
-    json_put(f, "speedup", json_pack("{s:f,s:f,s:f}", "median", t->speedup.median, "low", t->speedup.low, "high", t->speedup.high));
+    json_put(f, "speedup",
+             json_pack("{s:f,s:f,s:f}", "median", t->speedup.median, "low", t->speedup.low, "high", t->speedup.high));
     json_put_str(f, "decision", j->sides[BASELINE].present ? stats_decision_name(t->decision) : "baseline");
     json_put(f, "terms", or_null(s->estimate_terms));
     put_bound(f, s->estimate_terms);

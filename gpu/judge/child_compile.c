@@ -12,8 +12,11 @@ static void take_paths(const json_t *job, struct toolkit_paths *ret)
 {
     const json_t *t = json_object_get(job, "toolkit");
     const struct { const char *key; char *to; size_t size; } fields[] = {
-        {"home", ret->home, sizeof ret->home}, {"nvrtc", ret->nvrtc, sizeof ret->nvrtc}, {"builtins", ret->builtins, sizeof ret->builtins},
-        {"nvjitlink", ret->nvjitlink, sizeof ret->nvjitlink}, {"include", ret->include, sizeof ret->include},
+        {"home", ret->home, sizeof ret->home},
+        {"nvrtc", ret->nvrtc, sizeof ret->nvrtc},
+        {"builtins", ret->builtins, sizeof ret->builtins},
+        {"nvjitlink", ret->nvjitlink, sizeof ret->nvjitlink},
+        {"include", ret->include, sizeof ret->include},
         {"version", ret->version, sizeof ret->version},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -37,7 +40,8 @@ bool child_do_compile(struct child_state *s, const json_t *job, struct err *err)
     struct toolkit_paths paths;
     cleanup(compiled) struct toolkit_compiled c = {0};
     take_paths(job, &paths);
-    if (!toolkit_compile(&paths, json_str(job, "source", ""), json_str(job, "target", ""), json_str(job, "options", ""), &c, err))
+    if (!toolkit_compile(&paths, json_str(job, "source", ""), json_str(job, "target", ""), json_str(job, "options", ""),
+                         &c, err))
         return false;
     json_t *doc = json_object();
     json_put_bool(doc, "ok", c.ok);
@@ -62,7 +66,8 @@ bool child_do_assemble(struct child_state *s, const json_t *job, struct err *err
     cleanup(assembled) struct toolkit_assembled a = {0};
     take_paths(job, &paths);
     if (!wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err)
-        || !toolkit_assemble(&paths, buf_cstr(&s->ptx), s->ptx.size, json_str(job, "target", ""), (int)json_int(job, "maxrregcount", 0), &a, err))
+        || !toolkit_assemble(&paths, buf_cstr(&s->ptx), s->ptx.size, json_str(job, "target", ""),
+                             (int)json_int(job, "maxrregcount", 0), &a, err))
         return false;
     json_t *doc = json_object(), *kernels = json_array();
     json_put_bool(doc, "ok", a.ok);

@@ -13,13 +13,15 @@ static bool do_shape(struct child_state *s, const json_t *job, struct err *err)
     if (!op_load(json_str(job, "op_dir", ""), &s->op, err))
         return false;
     if (!shape_parse(&one, json_object_get(job, "shape"), "", "", &s->shape, &faults))
-        return err_set(err, ERR_INTERNAL, "the child cannot read the shape: %s %s", faults.list[0].pointer, faults.list[0].detail);
+        return err_set(err, ERR_INTERNAL, "the child cannot read the shape: %s %s", faults.list[0].pointer,
+                       faults.list[0].detail);
     enum shared_what what = json_bool(job, "doubles", false) ? SHARED_DOUBLES : SHARED_OUTPUTS;
     s->in = s->out = (struct shared)SHARED_NONE;
     if (!shape_tensors(&s->shape, s->tensors, err) || !shared_receive(CHILD_FD, what, s->op, s->tensors, &s->out, err))
         return false;
     for (int t = 0; t < s->op->tensor_count; t++)
-        s->outputs[t] = s->op->tensors[t].role == OP_INPUT ? xalloc((size_t)s->tensors[t].bytes) : s->out.base + s->out.offsets[t];
+        s->outputs[t] =
+            s->op->tensors[t].role == OP_INPUT ? xalloc((size_t)s->tensors[t].bytes) : s->out.base + s->out.offsets[t];
     return child_answer(json_object(), err);
 }
 

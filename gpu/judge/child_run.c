@@ -28,10 +28,11 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     return doc;
 }
 
-#define COUNT_TABLE(X)                                                                                                                \
-    X(thread_instructions) X(warp_instructions) X(blocks) X(warps) X(global_load_bytes) X(global_store_bytes) X(global_load_requests) \
-    X(global_store_requests) X(global_load_sectors) X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors)            \
-    X(shared_requests) X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)
+#define COUNT_TABLE(X)                                                                                     \
+    X(thread_instructions) X(warp_instructions) X(blocks) X(warps) X(global_load_bytes)                    \
+    X(global_store_bytes) X(global_load_requests) X(global_store_requests) X(global_load_sectors)          \
+    X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
+    X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {
@@ -87,7 +88,8 @@ bool child_do_scan(struct child_state *s, const json_t *job, struct err *err)
     if (!wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err))
         return false;
     const json_t *d = json_object_get(job, "declares");
-    const struct ptx_declares declares = {json_bool(d, "atomics", false), json_bool(d, "cooperative", false), json_bool(d, "cache_hints", false)};
+    const struct ptx_declares declares = {json_bool(d, "atomics", false), json_bool(d, "cooperative", false),
+                                          json_bool(d, "cache_hints", false)};
     cleanup(ptx) struct ptx_module *m = NULL;
     cleanup(buf) struct buf unsupported = {.limit = 1024};
     struct ptx_finding finding = {0};
@@ -95,15 +97,17 @@ bool child_do_scan(struct child_state *s, const json_t *job, struct err *err)
     json_t *doc = json_object(), *flags = json_array(), *uses = json_object();
     json_put(doc, "flags", flags);
     json_put(doc, "uses", uses);
-    if (!ptx_parse(buf_cstr(&s->ptx), s->ptx.size, &ptx_default_limits, &m, &finding, err) || (m && !ptx_scan(m, &declares, &scan, err))) {
+    if (!ptx_parse(buf_cstr(&s->ptx), s->ptx.size, &ptx_default_limits, &m, &finding, err)
+        || (m && !ptx_scan(m, &declares, &scan, err))) {
         json_decref(doc);
         return false;
     }
     json_put(doc, "refused", child_finding_encode(m ? &scan.refused : &finding));
     if (m) {
         for (int i = 0; i < scan.flag_count; i++)
-            json_array_append_new(flags, json_pack("{s:s,s:i,s:i,s:s}", "rule", scan.flags[i].rule, "ptx_line", scan.flags[i].ptx_line,
-                                                   "source_line", scan.flags[i].source_line, "text", scan.flags[i].text));
+            json_array_append_new(flags, json_pack("{s:s,s:i,s:i,s:s}", "rule", scan.flags[i].rule, "ptx_line",
+                                                   scan.flags[i].ptx_line, "source_line", scan.flags[i].source_line,
+                                                   "text", scan.flags[i].text));
         json_put_bool(uses, "atomics", scan.uses_atomics);
         json_put_bool(uses, "grid_barrier", scan.uses_grid_barrier);
         json_put_bool(uses, "cache_hints", scan.uses_cache_hints);
@@ -119,15 +123,17 @@ static bool take_resources(struct child_state *s, const json_t *list)
 {
     for (int i = 0; i < PLAN_MAX_STEPS; i++) {
         const json_t *r = json_array_get(list, (size_t)i);
-        s->resources[i] = (struct ptx_resources){(int)json_int(r, "registers", 0), (uint32_t)json_int(r, "shared_bytes", 0),
-                                                 (uint32_t)json_int(r, "local_bytes", 0)};
+        s->resources[i] =
+            (struct ptx_resources){(int)json_int(r, "registers", 0), (uint32_t)json_int(r, "shared_bytes", 0),
+                                   (uint32_t)json_int(r, "local_bytes", 0)};
     }
     return json_is_array(list);
 }
 
 bool child_do_load(struct child_state *s, const json_t *job, struct err *err)
 {
-    bool with_cubin = json_bool(job, "cubin", false), with_resources = take_resources(s, json_object_get(job, "resources"));
+    bool with_cubin = json_bool(job, "cubin", false),
+         with_resources = take_resources(s, json_object_get(job, "resources"));
     if (!s->device)
         return err_set(err, ERR_INTERNAL, "load before open");
     if (!plan_parse(json_object_get(job, "plan"), &s->shape, &s->plan, err)
@@ -248,8 +254,11 @@ bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *e
     for (int t = 0; t < s->op->tensor_count; t++)
         rotate[t] = json_is_true(json_array_get(json_object_get(job, "rotate"), (size_t)t));
     const struct device_time_setup how = {
-        .tensors = (const void *const *)s->inputs, .rotate = rotate, .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
-        .max_sets = (int)json_int(job, "max_sets", 1), .seed = child_u64(job, "seed"),
+        .tensors = (const void *const *)s->inputs,
+        .rotate = rotate,
+        .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
+        .max_sets = (int)json_int(job, "max_sets", 1),
+        .seed = child_u64(job, "seed"),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))

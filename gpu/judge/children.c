@@ -70,7 +70,8 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
         case WIRE_BAD:
             return false;
         case WIRE_END:
-            return err_set(err, ERR_UPSTREAM, "the %s child of the %s ended without an answer", sandbox_role_name(c->role), c->whose);
+            return err_set(err, ERR_UPSTREAM, "the %s child of the %s ended without an answer",
+                           sandbox_role_name(c->role), c->whose);
         case WIRE_MORE:
             break;
         }
@@ -79,7 +80,8 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
         int64_t left = deadline_ns - clock_mono_ns();
         if (left <= 0) {
             c->silent = true;
-            return err_set(err, ERR_TIMEOUT, "the %s child of the %s did not answer in time", sandbox_role_name(c->role), c->whose);
+            return err_set(err, ERR_TIMEOUT, "the %s child of the %s did not answer in time",
+                           sandbox_role_name(c->role), c->whose);
         }
         struct pollfd p[2] = {{.fd = c->process.fd, .events = POLLIN}, {.fd = c->process.stderr_fd, .events = POLLIN}};
         if (poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1) < 0 && errno != EINTR)
@@ -98,7 +100,8 @@ static bool greet(struct child_watch *w, struct child *c, struct err *err)
         return false;
     unsigned layers = (unsigned)json_int(f.json, "layers", 0);
     if (level_rank(sandbox_level(layers)) < level_rank(w->level_needed))
-        return err_set(err, ERR_UNAVAILABLE, "the sandbox of the %s child reaches \"%s\" on this host, less than --sandbox-minimum %s",
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the sandbox of the %s child reaches \"%s\" on this host, less than --sandbox-minimum %s",
                        sandbox_role_name(c->role), sandbox_level(layers), w->level_needed);
     w->layers = w->any ? w->layers & layers : layers;
     w->any = true;
@@ -110,7 +113,8 @@ bool child_ask(struct child_watch *w, struct child *c, const json_t *job, struct
 {
     if (!c->alive)
         return err_set(err, ERR_INTERNAL, "the %s child of the %s is gone", sandbox_role_name(c->role), c->whose);
-    return greet(w, c, err) && wire_send_json_by(c->process.fd, WIRE_JOB, job, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err);
+    return greet(w, c, err)
+           && wire_send_json_by(c->process.fd, WIRE_JOB, job, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err);
 }
 
 bool child_send_blob(struct child *c, const char *name, const void *data, size_t size, struct err *err)
@@ -126,7 +130,8 @@ bool child_take(struct child_watch *w, struct child *c, int64_t deadline_ns, jso
     if (!next(w, c, deadline_ns, &f, err) || !wire_expect(&f, WIRE_RESULT, err))
         return false;
     if (!json_is_object(f.json))
-        return err_set(err, ERR_UPSTREAM, "the %s child of the %s answered without an object", sandbox_role_name(c->role), c->whose);
+        return err_set(err, ERR_UPSTREAM, "the %s child of the %s answered without an object",
+                       sandbox_role_name(c->role), c->whose);
     *ret = steal(&f.json);
     return true;
 }
@@ -137,11 +142,13 @@ static bool take_name(struct child_watch *w, struct child *c, int64_t deadline_n
     if (!next(w, c, deadline_ns, &f, err) || !wire_expect(&f, WIRE_BLOB_NAME, err))
         return false;
     if (strcmp(json_str(f.json, "name", ""), name) != 0)
-        return err_set(err, ERR_UPSTREAM, "the %s child of the %s sent another blob than %s", sandbox_role_name(c->role), c->whose, name);
+        return err_set(err, ERR_UPSTREAM, "the %s child of the %s sent another blob than %s",
+                       sandbox_role_name(c->role), c->whose, name);
     return true;
 }
 
-bool child_take_blob(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, void *to, size_t size, struct err *err)
+bool child_take_blob(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, void *to,
+                     size_t size, struct err *err)
 {
     char none;
     struct wire_frame f = {0};
@@ -154,7 +161,8 @@ bool child_take_blob(struct child_watch *w, struct child *c, int64_t deadline_ns
     return ok;
 }
 
-bool child_take_blob_buf(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, size_t limit, struct buf *to, struct err *err)
+bool child_take_blob_buf(struct child_watch *w, struct child *c, int64_t deadline_ns, const char *name, size_t limit,
+                         struct buf *to, struct err *err)
 {
     cleanup(wire_frame) struct wire_frame f = {0};
     if (!take_name(w, c, deadline_ns, name, err))
@@ -182,7 +190,8 @@ static int64_t cpu_of(pid_t pid, int depth)
     cleanup(file) FILE *stat = fopen(path, "re");
     if (stat && fgets(text, sizeof text, stat)) {
         const char *after_name = strrchr(text, ')');
-        if (after_name && sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) == 2)
+        if (after_name
+            && sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) == 2)
             sum = (int64_t)(user + system) * (LIMIT_SECOND / sysconf(_SC_CLK_TCK));
     }
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
@@ -206,8 +215,11 @@ static bool was_busy(const struct child *c)
 
 static bool used_up_memory(const struct child *c, const char *said)
 {
-    bool died = c->status.end == SANDBOX_SIGNALLED && (c->status.code == SIGABRT || c->status.code == SIGSEGV || c->status.code == SIGKILL);
-    return died && (c->status.peak_rss_bytes >= c->limits.memory_bytes * 7 / 10 || strstr(said, "out of memory") || strstr(said, "bad_alloc"));
+    bool died = c->status.end == SANDBOX_SIGNALLED
+                && (c->status.code == SIGABRT || c->status.code == SIGSEGV || c->status.code == SIGKILL);
+    return died
+           && (c->status.peak_rss_bytes >= c->limits.memory_bytes * 7 / 10 || strstr(said, "out of memory")
+               || strstr(said, "bad_alloc"));
 }
 
 bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, struct err *err)
@@ -228,7 +240,8 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     bool candidate_ran = c->role == SANDBOX_COMPILE || c->role == SANDBOX_RUN_SIM || c->role == SANDBOX_RUN_CUDA;
     if (candidate_ran && err->code != ERR_CONFLICT) {
         if (used_up_cpu(c) || was_busy(c)) {
-            verdict_set(ret, VERDICT_TIMEOUT, phase, "%s it took %.1f s of CPU time and did not end", what, (double)c->status.cpu_ns * 1e-9);
+            verdict_set(ret, VERDICT_TIMEOUT, phase, "%s it took %.1f s of CPU time and did not end", what,
+                        (double)c->status.cpu_ns * 1e-9);
             return true;
         }
         if (used_up_memory(c, said)) {
@@ -239,7 +252,8 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     }
     if (err->code == ERR_CONFLICT)
         return false;
-    static const char *const ends[] = {[SANDBOX_EXITED] = "exit", [SANDBOX_KILLED_BY_US] = "killed by us, signal", [SANDBOX_SIGNALLED] = "signal"};
+    static const char *const ends[] = {
+        [SANDBOX_EXITED] = "exit", [SANDBOX_KILLED_BY_US] = "killed by us, signal", [SANDBOX_SIGNALLED] = "signal"};
     struct err cause = *err;
     size_t n = strlen(said);
     while (n && (said[n - 1] == '\n' || said[n - 1] == ' '))
@@ -247,7 +261,7 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     size_t from = n > QUOTE_BYTES ? n - QUOTE_BYTES : 0;
     while (from < n && ((unsigned char)said[from] & 0xc0) == 0x80)
         from++;
-    err_set(err, cause.code, "%s: %.200s (%s %d)%s%.*s", phase, cause.text, ends[c->status.end], c->status.code, n ? "; it wrote: " : "",
-            (int)(n - from), said + from);
+    err_set(err, cause.code, "%s: %.200s (%s %d)%s%.*s", phase, cause.text, ends[c->status.end], c->status.code,
+            n ? "; it wrote: " : "", (int)(n - from), said + from);
     return false;
 }

@@ -90,7 +90,8 @@ static bool take_compiled(struct judge *j, struct judge_side *s, json_t **ret, s
 /* A signal of its own making. SIGKILL comes from elsewhere: an administrator, or a host out of memory. */
 static bool crashed_itself(int signal_number)
 {
-    return signal_number == SIGSEGV || signal_number == SIGABRT || signal_number == SIGBUS || signal_number == SIGILL || signal_number == SIGFPE;
+    return signal_number == SIGSEGV || signal_number == SIGABRT || signal_number == SIGBUS || signal_number == SIGILL
+           || signal_number == SIGFPE;
 }
 
 bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
@@ -103,7 +104,8 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
     }
     if (s->candidate.language == LANGUAGE_PTX) {
         if ((int64_t)s->candidate.source_bytes > LIMIT_PTX_BYTES)
-            verdict_set(v, VERDICT_RESOURCE_LIMIT, "compile", "%zu bytes of PTX, at most %lld", s->candidate.source_bytes, (long long)LIMIT_PTX_BYTES);
+            verdict_set(v, VERDICT_RESOURCE_LIMIT, "compile", "%zu bytes of PTX, at most %lld",
+                        s->candidate.source_bytes, (long long)LIMIT_PTX_BYTES);
         else
             buf_add(&s->ptx, s->candidate.source, s->candidate.source_bytes);
         return side_verdict(j, s, v, err);
@@ -111,7 +113,8 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
     cleanup(json) json_t *answer = NULL;
     struct err why = {0};
     for (int attempt = 0; !answer; attempt++) {
-        bool ok = (s->compile.alive || compile_start(j, s, &why)) && (s->compile_asked || compile_ask(j, s, &why)) && take_compiled(j, s, &answer, &why);
+        bool ok = (s->compile.alive || compile_start(j, s, &why)) && (s->compile_asked || compile_ask(j, s, &why))
+                  && take_compiled(j, s, &answer, &why);
         if (ok)
             break;
         if (side_child_failed(j, s, &s->compile, "compile", v, &why))
@@ -123,7 +126,8 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
         if (!again || attempt == 1) {
             if (!again || !side_is_judged(j, s) || !crashed_itself(signal_number))
                 return err_set(err, why.code, "%s", why.text);
-            verdict_set(v, VERDICT_COMPILE_ERROR, "compile", "the compiler itself crashed on this source, twice (signal %d)", signal_number);
+            verdict_set(v, VERDICT_COMPILE_ERROR, "compile",
+                        "the compiler itself crashed on this source, twice (signal %d)", signal_number);
             return true;
         }
     }
@@ -144,7 +148,8 @@ bool assemble_start(struct judge *j, struct judge_side *s, struct verdict *v, st
     json_put(job, "toolkit", toolkit_encode(&j->toolkit));
     json_put_str(job, "target", j->shape.target);
     json_put_int(job, "maxrregcount", s->candidate.maxrregcount);
-    if (!child_ask(&j->watch, &s->compile, job, err) || !child_send_blob(&s->compile, "kernel.ptx", s->ptx.data, s->ptx.size, err))
+    if (!child_ask(&j->watch, &s->compile, job, err)
+        || !child_send_blob(&s->compile, "kernel.ptx", s->ptx.data, s->ptx.size, err))
         return side_child_failed(j, s, &s->compile, "assemble", v, err);
     s->assemble_asked = true;
     return true;
@@ -156,11 +161,15 @@ static bool take_kernels(struct judge_side *s, const json_t *list, struct err *e
     for (size_t i = 0; i < json_array_size(list) && i < sizeof s->kernels / sizeof *s->kernels; i++) {
         const json_t *doc = json_array_get(list, i);
         struct judge_kernel *k = &s->kernels[s->kernel_count++];
-        *k = (struct judge_kernel){.registers = (int)json_int(doc, "registers", -1), .spill_bytes = (int)json_int(doc, "spill_bytes", 0),
-                                   .shared_bytes = json_int(doc, "shared_bytes", -1), .local_bytes = json_int(doc, "local_bytes", 0)};
+        *k = (struct judge_kernel){.registers = (int)json_int(doc, "registers", -1),
+                                   .spill_bytes = (int)json_int(doc, "spill_bytes", 0),
+                                   .shared_bytes = json_int(doc, "shared_bytes", -1),
+                                   .local_bytes = json_int(doc, "local_bytes", 0)};
         snprintf(k->name, sizeof k->name, "%s", json_str(doc, "kernel", ""));
-        if (k->registers < 0 || k->registers > 255 || k->shared_bytes < 0 || k->shared_bytes > (1 << 20) || k->local_bytes < 0)
-            return err_set(err, ERR_UPSTREAM, "the compile child of the %s reports impossible resources for %.60s", s->name, k->name);
+        if (k->registers < 0 || k->registers > 255 || k->shared_bytes < 0 || k->shared_bytes > (1 << 20)
+            || k->local_bytes < 0)
+            return err_set(err, ERR_UPSTREAM, "the compile child of the %s reports impossible resources for %.60s",
+                           s->name, k->name);
     }
     return true;
 }
@@ -185,14 +194,17 @@ static void take_resources(struct judge *j, struct judge_side *s, struct verdict
             continue;
         const struct judge_kernel *k = kernel_of(s, step->kernel);
         if (!k) {
-            verdict_set(v, VERDICT_REJECTED_PLAN, "assemble", "step %d launches %.80s, which the assembled code does not have", i, step->kernel);
+            verdict_set(v, VERDICT_REJECTED_PLAN, "assemble",
+                        "step %d launches %.80s, which the assembled code does not have", i, step->kernel);
             return;
         }
         int64_t threads = (int64_t)step->block[0] * step->block[1] * step->block[2], warps = (threads + 31) / 32;
         int64_t registers = warps * 32 * ((k->registers + 7) / 8 * 8), shared = k->shared_bytes + step->shared_bytes;
         if (row && (registers > row->registers_sm || shared > row->shared_bytes_block)) {
-            verdict_set(v, VERDICT_RESOURCE_LIMIT, "assemble", "a block of %.80s needs %lld registers and %lld bytes of shared memory; a multiprocessor has %d and %u",
-                        step->kernel, (long long)registers, (long long)shared, row->registers_sm, row->shared_bytes_block);
+            verdict_set(
+                v, VERDICT_RESOURCE_LIMIT, "assemble",
+                "a block of %.80s needs %lld registers and %lld bytes of shared memory; a multiprocessor has %d and %u",
+                step->kernel, (long long)registers, (long long)shared, row->registers_sm, row->shared_bytes_block);
             return;
         }
         json_t *doc = json_object();

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t, int regime, const char *phase)
+static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t,
+                     int regime, const char *phase)
 {
     verdict_set(v, r->code, phase, "%s (inputs: %s)", r->text, inputs_regime_name(j->op, regime));
     v->detail = compare_encode(r, t);
@@ -20,7 +21,8 @@ static bool baseline_fit(const struct judge *j, const struct compare_result *r, 
 {
     struct compare_tolerance tolerance = compare_tolerance(j->op, t);
     if (r->baseline_worst > 10 * tolerance.max || r->baseline_rms > 4 * tolerance.rms)
-        return err_set(err, ERR_INTERNAL, "the baseline's own error in %s is too large to measure by: worst %.3g, RMS %.3g", t->spec->name,
+        return err_set(err, ERR_INTERNAL,
+                       "the baseline's own error in %s is too large to measure by: worst %.3g, RMS %.3g", t->spec->name,
                        r->baseline_worst, r->baseline_rms);
     return true;
 }
@@ -34,8 +36,8 @@ static void *poison_image(const struct tensor *t, uint64_t poison)
     return image;
 }
 
-bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
-                   struct compare_result *ret_worst, struct verdict *v, struct err *err)
+bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
+                   const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
 {
     const struct judge_regime *g = &j->regimes[regime];
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -105,9 +107,15 @@ static int first_difference(const struct judge *j, void *const *a, void *const *
 
 static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct verdict *v, struct err *err)
 {
-    struct run_order first = {.regime = regime, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
+    struct run_order first = {.regime = regime,
+                              .poison = j->poison[0],
+                              .schedule_seed = random_u64(),
+                              .place = DEVICE_AT_END,
                               .instruction_limit = j->instruction_limit};
-    struct run_order second = {.regime = regime, .poison = j->poison[1], .schedule_seed = random_u64(), .place = DEVICE_AT_START,
+    struct run_order second = {.regime = regime,
+                               .poison = j->poison[1],
+                               .schedule_seed = random_u64(),
+                               .place = DEVICE_AT_START,
                                .instruction_limit = j->instruction_limit};
     cleanup(images) struct images before = {0};
     int64_t element = 0;
@@ -124,10 +132,12 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     int64_t again = 0;
     bool repeats = first_difference(j, before.list, s->outputs, &again) < 0;
     if (repeats)
-        verdict_set(v, VERDICT_UNINITIALISED_READ, "correct", "element %lld of %s depends on what memory held before the launch, or was never written",
+        verdict_set(v, VERDICT_UNINITIALISED_READ, "correct",
+                    "element %lld of %s depends on what memory held before the launch, or was never written",
                     (long long)element, j->op->tensors[t].name);
     else
-        verdict_set(v, VERDICT_NON_DETERMINISTIC, "correct", "element %lld of %s differs between two launches on equal inputs", (long long)element,
+        verdict_set(v, VERDICT_NON_DETERMINISTIC, "correct",
+                    "element %lld of %s differs between two launches on equal inputs", (long long)element,
                     j->op->tensors[t].name);
     v->detail = json_object();
     json_put_str(v->detail, "tensor", j->op->tensors[t].name);
@@ -143,7 +153,10 @@ static bool run_baseline(struct judge *j, int regime, struct verdict *v, struct 
     struct judge_regime *g = &j->regimes[regime];
     if (!s->present || g->baseline_ran)
         return true;
-    const struct run_order o = {.regime = regime, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
+    const struct run_order o = {.regime = regime,
+                                .poison = j->poison[0],
+                                .schedule_seed = random_u64(),
+                                .place = DEVICE_AT_END,
                                 .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
     STEP(run_inputs(j, s, regime, "correct", v, err));
     STEP(run_once(j, s, &o, "correct", v, err));
@@ -168,8 +181,11 @@ static bool run_judged(struct judge *j, int regime, struct verdict *v, struct er
     if (runs_twice(j, regime)) {
         STEP(run_twice(j, s, regime, v, err));
     } else {
-        const struct run_order o = {.regime = regime, .poison = j->poison[regime % 2], .schedule_seed = random_u64(),
-                                    .place = regime % 2 ? DEVICE_AT_START : DEVICE_AT_END, .instruction_limit = j->instruction_limit};
+        const struct run_order o = {.regime = regime,
+                                    .poison = j->poison[regime % 2],
+                                    .schedule_seed = random_u64(),
+                                    .place = regime % 2 ? DEVICE_AT_START : DEVICE_AT_END,
+                                    .instruction_limit = j->instruction_limit};
         STEP(run_once(j, s, &o, "correct", v, err));
     }
     if (regime == 0 && !j->on_card && !run_estimate(j, s, err))

@@ -28,8 +28,12 @@ static int64_t blocks_of(const struct plan *p)
 
 static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, struct verdict *v, struct err *err)
 {
-    const struct run_order o = {.regime = 0, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
-                                .check_races = true, .instruction_limit = limit};
+    const struct run_order o = {.regime = 0,
+                                .poison = j->poison[0],
+                                .schedule_seed = random_u64(),
+                                .place = DEVICE_AT_END,
+                                .check_races = true,
+                                .instruction_limit = limit};
     STEP(run_open(j, s, "sim", v, err));
     STEP(run_load(j, s, false, "emulate", v, err));
     STEP(run_inputs(j, s, 0, "emulate", v, err));
@@ -80,6 +84,7 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
     json_put_int(j->phase, "blocks_of_all", blocks_of(&s->plan));
     json_put_int(j->phase, "thread_instructions", (int64_t)counted(s->counts, "thread_instructions"));
     json_put_int(j->phase, "thread_instruction_limit", (int64_t)j->instruction_limit);
-    json_put(j->phase, "checks", json_pack("[s,s,s,s,s,s]", "bounds", "initialised", "read_only", "alignment", "races", "barriers"));
+    json_put(j->phase, "checks",
+             json_pack("[s,s,s,s,s,s]", "bounds", "initialised", "read_only", "alignment", "races", "barriers"));
     return true;
 }

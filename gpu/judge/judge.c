@@ -48,7 +48,8 @@ bool side_verdict(struct judge *j, struct judge_side *s, struct verdict *v, stru
     return false;
 }
 
-bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, const char *phase, struct verdict *v, struct err *err)
+bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, const char *phase, struct verdict *v,
+                       struct err *err)
 {
     return child_end_cause(c, phase, v, err) && side_verdict(j, s, v, err);
 }
@@ -91,7 +92,8 @@ void judge_free(struct judge *j)
     json_decref(j->phases);
     free(j);
 }
-struct judge *judge_new(const struct judge_config *config, judge_progress_fn *progress, judge_cancelled_fn *cancelled, void *ctx)
+struct judge *judge_new(const struct judge_config *config, judge_progress_fn *progress, judge_cancelled_fn *cancelled,
+                        void *ctx)
 {
     struct judge *j = xalloc(sizeof *j);
     signal(SIGPIPE, SIG_IGN);
@@ -99,7 +101,8 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     j->config = config, j->progress = progress, j->ctx = ctx;
     j->watch.cancelled = cancelled, j->watch.ctx = ctx;
     j->started_ns = clock_wall_ns();
-    j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out = (struct shared)SHARED_NONE;
+    j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out =
+        (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
         j->regimes[r].in = (struct shared)SHARED_NONE;
     j->figures = json_object();
@@ -116,7 +119,9 @@ static bool take_shape(struct judge *j, struct err *err)
     j->op = j->shape.op;
     const char *digest = json_str(j->task, "op_digest", NULL);
     if (digest && strcmp(digest, j->op->digest.text) != 0)
-        return err_set(err, ERR_UNAVAILABLE, "operator %s is another one here (%.12s) than where the task comes from (%.12s): give both the same --ops-dir",
+        return err_set(err, ERR_UNAVAILABLE,
+                       "operator %s is another one here (%.12s) than where the task comes from (%.12s): give both the "
+                       "same --ops-dir",
                        j->op->name, j->op->digest.text, digest);
     if (!realpath(j->op->dir, j->op_dir))
         return err_errno(err, ERR_INTERNAL, "the operator's folder %s", j->op->dir);
@@ -127,8 +132,11 @@ static bool take_shape(struct judge *j, struct err *err)
     for (int t = 0; t < j->op->tensor_count; t++) {
         total += j->tensors[t].bytes;
         if (j->tensors[t].bytes > LIMIT_TENSOR_BYTES || total > LIMIT_ALL_TENSOR_BYTES)
-            return err_set(err, ERR_UNPROCESSABLE, "the shape's tensors are too large to judge here: %s has %lld bytes; at most %lld MiB each and %lld MiB in all",
-                           j->op->tensors[t].name, (long long)j->tensors[t].bytes, (long long)(LIMIT_TENSOR_BYTES / LIMIT_MIB),
+            return err_set(err, ERR_UNPROCESSABLE,
+                           "the shape's tensors are too large to judge here: %s has %lld bytes; at most %lld MiB each "
+                           "and %lld MiB in all",
+                           j->op->tensors[t].name, (long long)j->tensors[t].bytes,
+                           (long long)(LIMIT_TENSOR_BYTES / LIMIT_MIB),
                            (long long)(LIMIT_ALL_TENSOR_BYTES / LIMIT_MIB));
     }
     return true;
@@ -176,12 +184,15 @@ static bool take_device(struct judge *j, struct err *err)
 
 bool judge_begin(struct judge *j, struct err *err)
 {
-    j->watch.level_needed = j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
+    j->watch.level_needed =
+        j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
     if (level_rank(j->watch.level_needed) < 0)
-        return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated", j->watch.level_needed);
+        return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated",
+                       j->watch.level_needed);
     if (!json_is_object(j->task) || !json_is_object(json_object_get(j->task, "candidate")))
         return err_set(err, ERR_INVALID, "the task is not an object with a shape and a candidate");
-    return take_shape(j, err) && take_mode(j, err) && take_device(j, err) && toolkit_find(j->config->cuda_home, &j->toolkit, err);
+    return take_shape(j, err) && take_mode(j, err) && take_device(j, err)
+           && toolkit_find(j->config->cuda_home, &j->toolkit, err);
 }
 
 static void tell(struct judge *j, const char *phase, const char *state, int64_t ns, const struct verdict *v)
@@ -233,7 +244,8 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
 {
     struct judge_result r = {.figures = NULL};
     if (v->code == VERDICT_OK && !v->text[0])
-        snprintf(v->text, sizeof v->text, "%s", j->sides[BASELINE].present ? "Right, and faster than the baseline." : "Right.");
+        snprintf(v->text, sizeof v->text, "%s",
+                 j->sides[BASELINE].present ? "Right, and faster than the baseline." : "Right.");
     figures_fill(j);
     if (verdict_is_correct(v->code))
         r.certificate = certificate_make(j, v);
@@ -246,8 +258,8 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     *ret = r;
 }
 
-bool judge_run(const struct judge_config *config, const json_t *task, judge_progress_fn *progress, judge_cancelled_fn *cancelled,
-               void *ctx, struct judge_result *ret, struct err *err)
+bool judge_run(const struct judge_config *config, const json_t *task, judge_progress_fn *progress,
+               judge_cancelled_fn *cancelled, void *ctx, struct judge_result *ret, struct err *err)
 {
     cleanup(judge) struct judge *j = judge_new(config, progress, cancelled, ctx);
     cleanup(verdict) struct verdict v = {.code = VERDICT_OK};
@@ -265,8 +277,10 @@ bool judge_devices(const struct judge_config *config, json_t **ret, struct err *
     if (!device_list(&devices, err) || !sandbox_probe(&layers, err))
         return false;
     json_t *doc = json_object(), *sandbox = json_object(), *toolkit = json_object(), *names = json_array();
-    static const struct { unsigned bit; const char *name; } bits[] = {
-        {SANDBOX_LIMITS, "limits"}, {SANDBOX_SECCOMP, "seccomp"}, {SANDBOX_LANDLOCK, "landlock"}, {SANDBOX_NAMESPACES, "namespaces"}};
+    static const struct { unsigned bit; const char *name; } bits[] = {{SANDBOX_LIMITS, "limits"},
+                {SANDBOX_SECCOMP, "seccomp"},
+                {SANDBOX_LANDLOCK, "landlock"},
+                {SANDBOX_NAMESPACES, "namespaces"}};
     for (size_t i = 0; i < 4; i++)
         if (layers & bits[i].bit)
             json_array_append_new(names, json_string(bits[i].name));

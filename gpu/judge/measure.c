@@ -54,7 +54,8 @@ static json_t *u64(uint64_t value)
     return json_string(text);
 }
 
-static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wall_ns, json_t **ret, struct verdict *v, struct err *err)
+static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wall_ns, json_t **ret, struct verdict *v,
+                struct err *err)
 {
     cleanup(json) json_t *mine = job;
     struct judge *j = x->j;
@@ -67,7 +68,8 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 
 /* ---- set-up ---- */
 
-static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err)
+static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v,
+                  struct err *err)
 {
     struct judge *j = x->j;
     bool rotate[OP_MAX_TENSORS];
@@ -102,12 +104,15 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
     json_put(job, "order_seed", u64(c->side->timed_order));
     STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
-    double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0), mhz = json_num(answer, "sm_clock_mhz", 0);
-    if (launches != c->launches || !(event > 0) || !(event < 1e12) || !(wall > 0) || !(wall < 1e12) || !(mhz >= 0) || mhz > 1e5)
+    double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0),
+           mhz = json_num(answer, "sm_clock_mhz", 0);
+    if (launches != c->launches || !(event > 0) || !(event < 1e12) || !(wall > 0) || !(wall < 1e12) || !(mhz >= 0)
+        || mhz > 1e5)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s reports an impossible sample", c->side->name);
     /* Work outside the events would make the span shorter than what our own clock can account for. */
     if (event > wall * 1.02 + 20000)
-        return err_set(err, ERR_UPSTREAM, "the run child of the %s reports a span longer than its wall time", c->side->name);
+        return err_set(err, ERR_UPSTREAM, "the run child of the %s reports a span longer than its wall time",
+                       c->side->name);
     *ret = (struct sample){event, wall, mhz};
     x->gpu_ns[c == &x->base] += event;
     return true;
@@ -160,7 +165,10 @@ static int64_t choose_launches(struct session *x)
     graph_ns = graph_ns > (double)LIMIT_GRAPH_NS ? graph_ns : (double)LIMIT_GRAPH_NS;
     double shorter = x->mine.per_launch_ns < x->base.per_launch_ns ? x->mine.per_launch_ns : x->base.per_launch_ns;
     double wanted = ceil(graph_ns / (shorter > 100 ? shorter : 100));
-    int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets, launches = wanted < 16 ? 16 : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? (int)wanted : (int)LIMIT_GRAPH_MAX_LAUNCHES;
+    int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets,
+        launches = wanted < 16                                 ? 16
+                   : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? (int)wanted
+                                                               : (int)LIMIT_GRAPH_MAX_LAUNCHES;
     int64_t set_bytes = 0;
     for (int t = 0; t < x->j->op->tensor_count; t++)
         set_bytes += x->j->tensors[t].bytes;
@@ -172,8 +180,8 @@ static int64_t choose_launches(struct session *x)
 /* ---- samples ---- */
 
 /* One quad: a b b a or b a a b, giving two pairs. */
-static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, double *overhead_a, double *overhead_b,
-                 struct verdict *v, struct err *err)
+static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, double *overhead_a,
+                 double *overhead_b, struct verdict *v, struct err *err)
 {
     bool swap = rng_at(x->order, 11, x->counter++) & 1;
     struct sample sample[QUAD] = {{0}};
@@ -207,8 +215,8 @@ static void pairs_make(struct pairs *p)
                         xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
 }
 
-static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, int64_t aim_ns, struct pairs *p, struct verdict *v,
-                    struct err *err)
+static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, int64_t aim_ns,
+                    struct pairs *p, struct verdict *v, struct err *err)
 {
     int wanted = blocks * size;
     double from[2] = {x->gpu_ns[0], x->gpu_ns[1]};
@@ -272,7 +280,8 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
         const struct tensor *tensor = &j->tensors[t];
         int64_t by = json_integer_value(json_array_get(rotation, (size_t)t));
         if (by < 0 || (by > 0 && by >= tensor->elements))
-            return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, tensor->spec->name, (long long)by);
+            return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, tensor->spec->name,
+                           (long long)by);
         if (tensor->spec->role != OP_OUTPUT)
             rotate(tensor, j->regimes[0].inputs[t], by, j->scratch_in.base + j->scratch_in.offsets[t]);
     }
@@ -282,8 +291,12 @@ static bool check_set(struct session *x, struct clocked *c, int set, struct verd
     for (int t = 0; t < j->op->tensor_count; t++) {
         if (j->tensors[t].spec->role == OP_INPUT)
             continue;
-        const struct compare_case one = {.op = j->op, .tensor = &j->tensors[t], .reference = results.list[t], .got = s->outputs[t],
-                                         .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
+        const struct compare_case one = {
+            .op = j->op,
+            .tensor = &j->tensors[t],
+            .reference = results.list[t],
+            .got = s->outputs[t],
+            .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
         struct compare_result r;
         compare_tensor(&one, &r);
         if (r.code != VERDICT_OK) {
@@ -328,13 +341,16 @@ static double median_copy(const double *from, int count)
 }
 
 /* Wall time beyond the events', against what the baseline costs the host: work outside the stream shows there. */
-static void timers(struct session *x, const struct pairs *p, const struct stats_result *r, json_t *flags, struct verdict *v)
+static void timers(struct session *x, const struct pairs *p, const struct stats_result *r, json_t *flags,
+                   struct verdict *v)
 {
     double base = median_copy(p->overhead_a, p->count), mine = median_copy(p->overhead_b, p->count);
     double span = r->candidate.median * x->mine.launches, beyond = mine - base;
     x->overhead_base = base, x->overhead_mine = mine;
     if (beyond > 0.2 * span && beyond > 50000)
-        verdict_set(v, VERDICT_TIMERS_DISAGREE, "time", "the wall clock shows %.0f us more than the events around a graph of %.0f us", beyond * 1e-3, span * 1e-3);
+        verdict_set(v, VERDICT_TIMERS_DISAGREE, "time",
+                    "the wall clock shows %.0f us more than the events around a graph of %.0f us", beyond * 1e-3,
+                    span * 1e-3);
     else if (beyond > 0.05 * span && beyond > 20000)
         json_array_append_new(flags, json_string("wall_clock_5_percent_beyond_events"));
     int third = p->count / 3;
@@ -368,7 +384,8 @@ static json_t *samples_encode(const struct session *x, const struct pairs *p)
     return doc;
 }
 
-static json_t *record_encode(const struct session *x, const struct stats_result *r, int discarded, int checked, json_t *controls, json_t *flags)
+static json_t *record_encode(const struct session *x, const struct stats_result *r, int discarded, int checked,
+                             json_t *controls, json_t *flags)
 {
     json_t *doc = json_object();
     json_put_str(doc, "mode", "graph-rotated");
@@ -377,7 +394,8 @@ static json_t *record_encode(const struct session *x, const struct stats_result 
     json_put_int(doc, "pairs_discarded", discarded);
     json_put_int(doc, "outputs_checked_a_side", checked);
     json_put(doc, "statistics", stats_encode(r));
-    json_put(doc, "wall_minus_event_ns", json_pack("{s:f,s:f}", "baseline", x->overhead_base, "candidate", x->overhead_mine));
+    json_put(doc, "wall_minus_event_ns",
+             json_pack("{s:f,s:f}", "baseline", x->overhead_base, "candidate", x->overhead_mine));
     json_put(doc, "control", json_incref(controls));
     json_put(doc, "flags", json_incref(flags));
     json_put_num(doc, "gpu_seconds_candidate", x->gpu_ns[0] * 1e-9);
@@ -409,8 +427,13 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     if (v->code != VERDICT_OK)
         return side_verdict(x->j, x->mine.side, v, err);
     *ret = (struct judge_timing){
-        .measured = true, .candidate_ns = r.candidate.median, .baseline_ns = r.base.median, .speedup = r.time, .decision = r.decision,
-        .record = record_encode(x, &r, discarded, checked, controls, flags), .samples = samples_encode(x, &p),
+        .measured = true,
+        .candidate_ns = r.candidate.median,
+        .baseline_ns = r.base.median,
+        .speedup = r.time,
+        .decision = r.decision,
+        .record = record_encode(x, &r, discarded, checked, controls, flags),
+        .samples = samples_encode(x, &p),
     };
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};
@@ -420,7 +443,12 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
 bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
     struct judge_side *mine = &j->sides[CANDIDATE], *base = j->sides[BASELINE].present ? &j->sides[BASELINE] : mine;
-    struct session x = {.j = j, .effort = efforts[effort], .mine = {.side = mine}, .base = {.side = base}, .alone = base == mine, .order = random_u64()};
+    struct session x = {.j = j,
+                        .effort = efforts[effort],
+                        .mine = {.side = mine},
+                        .base = {.side = base},
+                        .alone = base == mine,
+                        .order = random_u64()};
     uint64_t seed = random_u64();
     if (!j->calibration) {
         cleanup(json) json_t *answer = NULL;
@@ -442,5 +470,7 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
         if (valid)
             return true;
     }
-    return err_set(err, ERR_UNAVAILABLE, "the card gives no steady figures: the baseline differs from itself, or the clock moves, in %d runs", CONTROL_RUNS);
+    return err_set(err, ERR_UNAVAILABLE,
+                   "the card gives no steady figures: the baseline differs from itself, or the clock moves, in %d runs",
+                   CONTROL_RUNS);
 }

@@ -17,8 +17,11 @@ static bool roofline(struct judge *j, struct roofline *ret, struct err *err)
     if (!shape_work(&j->shape, &r.bytes, &r.flops, err))
         return false;
     if (!row)
-        return err_set(err, ERR_UNPROCESSABLE, "no figures are known of a card of target %s: nothing can be said about what is plausible", j->shape.target);
-    double peak = row->bf16_matrix_flops_per_ns > row->f32_flops_per_ns ? row->bf16_matrix_flops_per_ns : row->f32_flops_per_ns;
+        return err_set(err, ERR_UNPROCESSABLE,
+                       "no figures are known of a card of target %s: nothing can be said about what is plausible",
+                       j->shape.target);
+    double peak =
+        row->bf16_matrix_flops_per_ns > row->f32_flops_per_ns ? row->bf16_matrix_flops_per_ns : row->f32_flops_per_ns;
     r.memory_ns = (double)r.bytes / row->datasheet_dram_bytes_per_ns;
     r.compute_ns = (double)r.flops / peak;
     /* A node of a graph with an empty kernel; in a graph it is all that is left of a launch. */
@@ -55,14 +58,18 @@ bool phase_plausible(struct judge *j, struct verdict *v, struct err *err)
     json_put(j->phase, "roofline", roofline_encode(&r, t->candidate_ns));
     json_put(j->figures, "roofline", roofline_encode(&r, t->candidate_ns));
     if (t->baseline_ns < r.floor_ns)
-        return err_set(err, ERR_INTERNAL, "the baseline's %.0f ns are below what the operator's bytes and flops allow (%.0f ns): its op.json is wrong",
+        return err_set(err, ERR_INTERNAL,
+                       "the baseline's %.0f ns are below what the operator's bytes and flops allow (%.0f ns): its "
+                       "op.json is wrong",
                        t->baseline_ns, r.floor_ns);
     if (t->candidate_ns < r.floor_ns) {
-        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%.0f ns; no kernel can take less than %.0f ns (%s)", t->candidate_ns, r.floor_ns, r.limit);
+        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%.0f ns; no kernel can take less than %.0f ns (%s)",
+                    t->candidate_ns, r.floor_ns, r.limit);
         return true;
     }
     if (t->speedup.median > 100) {
-        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%.0f times the baseline's speed: held until someone has looked", t->speedup.median);
+        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible",
+                    "%.0f times the baseline's speed: held until someone has looked", t->speedup.median);
         v->detail = json_pack("{s:b,s:s}", "held", 1, "reason", "over 100 times the baseline");
         return true;
     }

@@ -11,7 +11,8 @@ static int64_t bytes_of_regime(const struct judge *j)
 {
     int64_t sum = 0;
     for (int t = 0; t < j->op->tensor_count; t++)
-        sum += j->tensors[t].bytes + (j->op->tensors[t].role == OP_INPUT ? 0 : j->tensors[t].elements * 8 + j->tensors[t].bytes);
+        sum += j->tensors[t].bytes
+               + (j->op->tensors[t].role == OP_INPUT ? 0 : j->tensors[t].elements * 8 + j->tensors[t].bytes);
     return sum;
 }
 
@@ -82,7 +83,8 @@ static bool reference_start(struct judge *j, struct err *err)
 static bool ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("reference"), *answer = NULL;
-    if (!reference_start(j, err) || !child_inputs(j, &j->reference, inputs, err) || !child_ask(&j->watch, &j->reference, job, err)
+    if (!reference_start(j, err) || !child_inputs(j, &j->reference, inputs, err)
+        || !child_ask(&j->watch, &j->reference, job, err)
         || !child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
         return false;
     for (int t = 0; t < j->op->tensor_count; t++) {

@@ -21,7 +21,8 @@ static json_t *occasion_record(const struct judge_timing *t)
     json_t *doc = json_object();
     json_put_num(doc, "candidate_ns", t->candidate_ns);
     json_put_num(doc, "baseline_ns", t->baseline_ns);
-    json_put(doc, "ratio", json_pack("{s:f,s:f,s:f}", "median", t->speedup.median, "low", t->speedup.low, "high", t->speedup.high));
+    json_put(doc, "ratio",
+             json_pack("{s:f,s:f,s:f}", "median", t->speedup.median, "low", t->speedup.low, "high", t->speedup.high));
     json_put_str(doc, "decision", stats_decision_name(t->decision));
     json_put(doc, "figures", json_incref(t->record));
     return doc;
@@ -73,7 +74,8 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
         return true;
     if (kept < found * (1 - MOST_LOSS) || !timing_verdict(j, &j->timing, "retest", v)) {
         verdict_done(v);
-        verdict_set(v, VERDICT_NOT_CONFIRMED, "retest", "%.4g times the baseline's speed before, %.4g in the retest", found, kept);
+        verdict_set(v, VERDICT_NOT_CONFIRMED, "retest", "%.4g times the baseline's speed before, %.4g in the retest",
+                    found, kept);
     }
     return true;
 }

@@ -27,16 +27,21 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
     if (!fault || json_is_null(fault))
         return true;
     /* The rest of the table is for the supervisor alone to say. */
-    static const enum verdict_code allowed[] = {
-        VERDICT_REJECTED_PLAN, VERDICT_REJECTED_FORBIDDEN, VERDICT_COMPILE_ERROR, VERDICT_UNSUPPORTED_ON_SIM, VERDICT_WRONG_RESULT,
-        VERDICT_OUT_OF_BOUNDS, VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ, VERDICT_RACE, VERDICT_BARRIER_DIVERGENCE, VERDICT_MISALIGNED,
-        VERDICT_STATE_CARRIED, VERDICT_FAULT, VERDICT_TIMEOUT, VERDICT_RESOURCE_LIMIT};
+    static const enum verdict_code allowed[] = {VERDICT_REJECTED_PLAN,  VERDICT_REJECTED_FORBIDDEN,
+                                                VERDICT_COMPILE_ERROR,  VERDICT_UNSUPPORTED_ON_SIM,
+                                                VERDICT_WRONG_RESULT,   VERDICT_OUT_OF_BOUNDS,
+                                                VERDICT_INPUT_MODIFIED, VERDICT_UNINITIALISED_READ,
+                                                VERDICT_RACE,           VERDICT_BARRIER_DIVERGENCE,
+                                                VERDICT_MISALIGNED,     VERDICT_STATE_CARRIED,
+                                                VERDICT_FAULT,          VERDICT_TIMEOUT,
+                                                VERDICT_RESOURCE_LIMIT};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         may = may || allowed[i] == code;
     if (!known || !may)
-        return err_set(err, ERR_UPSTREAM, "a run child reports \"%.40s\", which is not for it to say", json_str(fault, "code", ""));
+        return err_set(err, ERR_UPSTREAM, "a run child reports \"%.40s\", which is not for it to say",
+                       json_str(fault, "code", ""));
     cleanup(buf) struct buf clean = {.limit = 500};
     const char *text = json_str(fault, "text", "");
     utf8_clean(&clean, text, strlen(text));
@@ -78,7 +83,8 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
         return err_set(err, ERR_UPSTREAM, "the run child opened another kind of device than %s", device);
     if (s->run.role == SANDBOX_RUN_CUDA && strcmp(json_str(info, "target", ""), j->shape.target) != 0)
-        return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device, json_str(info, "target", "?"));
+        return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device,
+                       json_str(info, "target", "?"));
     json_decref(s->info);
     s->info = json_incref((json_t *)(uintptr_t)info);
     s->opened = true;
@@ -99,7 +105,8 @@ bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdic
     return true;
 }
 
-bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err)
+bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v,
+              struct err *err)
 {
     int64_t from = clock_mono_ns();
     cleanup(json) json_t *job = judge_job("load"), *answer = NULL;
@@ -135,7 +142,8 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
     }
 }
 
-static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
+static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v,
+                     struct err *err)
 {
     if (!fault_take(json_object_get(answer, "fault"), phase, v, err))
         return false;
@@ -164,11 +172,15 @@ static void spoil(const struct shared *s)
         memset(s->base + at, 0xa5, 8);
 }
 
-bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err)
+bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
+              struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
-    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS, deadline = from + limit * s->plan.step_count + grace;
+    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns
+                                            : card                 ? LIMIT_RUN_CUDA_WALL_NS
+                                                                   : LIMIT_RUN_WALL_NS;
+    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS,
+            deadline = from + limit * s->plan.step_count + grace;
     cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
@@ -193,7 +205,8 @@ bool run_estimate(struct judge *j, struct judge_side *s, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("estimate"), *answer = NULL;
     struct verdict none = {0};
-    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err)) {
+    if (!child_ask(&j->watch, &s->run, job, err)
+        || !child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err)) {
         (void)child_end_cause(&s->run, "time", &none, err);
         return false;
     }

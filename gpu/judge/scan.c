@@ -19,5 +19,6 @@ bool phase_scan(struct judge *j, struct verdict *v, struct err *err)
     json_put_str(fault, "code", json_str(refused, "verdict", ""));
     json_put_str(fault, "text", json_str(refused, "text", ""));
     json_put(fault, "detail", json_incref(refused));
-    return fault_take(fault, "scan", v, err) && (v->code != VERDICT_OK || err_set(err, ERR_UPSTREAM, "the scan refused without a reason"));
+    return fault_take(fault, "scan", v, err)
+           && (v->code != VERDICT_OK || err_set(err, ERR_UPSTREAM, "the scan refused without a reason"));
 }

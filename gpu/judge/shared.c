@@ -13,7 +13,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-size_t shared_layout(enum shared_what what, const struct op *op, const struct tensor *tensors, size_t offsets[OP_MAX_TENSORS])
+size_t shared_layout(enum shared_what what, const struct op *op, const struct tensor *tensors,
+                     size_t offsets[OP_MAX_TENSORS])
 {
     size_t at = 0;
     for (int t = 0; t < op->tensor_count; t++) {
@@ -46,13 +47,15 @@ static bool map(struct shared *s, bool writable, struct err *err)
     return true;
 }
 
-bool shared_make(enum shared_what what, const struct op *op, const struct tensor *tensors, struct shared *ret, struct err *err)
+bool shared_make(enum shared_what what, const struct op *op, const struct tensor *tensors, struct shared *ret,
+                 struct err *err)
 {
     struct shared s = SHARED_NONE;
     char path[64];
     s.bytes = shared_layout(what, op, tensors, s.offsets);
     s.fd = memfd_create("tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    bool ok = s.fd >= 0 && ftruncate(s.fd, (off_t)s.bytes) == 0 && fcntl(s.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+    bool ok =
+        s.fd >= 0 && ftruncate(s.fd, (off_t)s.bytes) == 0 && fcntl(s.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
     if (!ok)
         err_errno(err, ERR_NO_SPACE, "%zu bytes of shared memory for tensors", s.bytes);
     ok = ok && map(&s, true, err);
@@ -95,7 +98,8 @@ bool shared_send(int socket, const struct shared *s, bool writable, struct err *
     return err_errno(err, ERR_UPSTREAM, "hand over shared memory");
 }
 
-bool shared_receive(int socket, enum shared_what what, const struct op *op, const struct tensor *tensors, struct shared *ret, struct err *err)
+bool shared_receive(int socket, enum shared_what what, const struct op *op, const struct tensor *tensors,
+                    struct shared *ret, struct err *err)
 {
     char byte = 0;
     union { struct cmsghdr head; char space[CMSG_SPACE(sizeof(int))]; } control;

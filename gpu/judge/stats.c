@@ -78,8 +78,12 @@ void stats_side_of(const double *values, int count, struct stats_side *ret)
     qsort(sorted, (size_t)count, sizeof(double), by_value);
     for (int i = 0; i < count; i++)
         sum += values[i];
-    *ret = (struct stats_side){.min = sorted[0], .q1 = quantile(sorted, count, 0.25), .median = quantile(sorted, count, 0.5),
-                               .q3 = quantile(sorted, count, 0.75), .p95 = quantile(sorted, count, 0.95), .mean = sum / count};
+    *ret = (struct stats_side){.min = sorted[0],
+                               .q1 = quantile(sorted, count, 0.25),
+                               .median = quantile(sorted, count, 0.5),
+                               .q3 = quantile(sorted, count, 0.75),
+                               .p95 = quantile(sorted, count, 0.95),
+                               .mean = sum / count};
 }
 
 int stats_discard(struct stats_pair *pairs, int count, int block_size, int *ret_count)
@@ -185,7 +189,8 @@ static struct stats_interval bootstrap(const double *log_ratio, int count, int b
     qsort(medians, STATS_DRAWS, sizeof(double), by_value);
     memcpy(draw, log_ratio, (size_t)count * sizeof(double));
     double tail = (1 - STATS_CONFIDENCE) / 2;
-    return (struct stats_interval){.median = exp(stats_median(draw, count)), .low = exp(quantile(medians, STATS_DRAWS, tail)),
+    return (struct stats_interval){.median = exp(stats_median(draw, count)),
+                                   .low = exp(quantile(medians, STATS_DRAWS, tail)),
                                    .high = exp(quantile(medians, STATS_DRAWS, 1 - tail))};
 }
 

@@ -46,13 +46,14 @@ bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *p
     if (!j->sides[BASELINE].present || t->decision == STATS_FASTER)
         return true;
     if (t->decision == STATS_UNCLEAR)
-        verdict_set(v, VERDICT_UNCLEAR, phase, "%.4g times the baseline's speed, between %.4g and %.4g: not settled", t->speedup.median, t->speedup.low,
-                    t->speedup.high);
+        verdict_set(v, VERDICT_UNCLEAR, phase, "%.4g times the baseline's speed, between %.4g and %.4g: not settled",
+                    t->speedup.median, t->speedup.low, t->speedup.high);
     else if (t->decision == STATS_SAME_SPEED)
-        verdict_set(v, VERDICT_NOT_FASTER, phase, "As fast as the baseline: %.0f ns%s.", t->candidate_ns, t->measured ? "" : " (estimated)");
+        verdict_set(v, VERDICT_NOT_FASTER, phase, "As fast as the baseline: %.0f ns%s.", t->candidate_ns,
+                    t->measured ? "" : " (estimated)");
     else
-        verdict_set(v, VERDICT_NOT_FASTER, phase, "%.0f ns, the baseline takes %.0f ns%s.", t->candidate_ns, t->baseline_ns,
-                    t->measured ? "" : " (both estimated)");
+        verdict_set(v, VERDICT_NOT_FASTER, phase, "%.0f ns, the baseline takes %.0f ns%s.", t->candidate_ns,
+                    t->baseline_ns, t->measured ? "" : " (both estimated)");
     return false;
 }
 
