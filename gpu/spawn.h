@@ -30,6 +30,14 @@ struct judge_answer {
 void judge_answer_done(struct judge_answer *a);
 DEFINE_CLEANUP(judge_answer, struct judge_answer, judge_answer_done(it))
 
+/*
+ * FIGURES: {"evidence":"emulated"|"measured", "mode":"estimate"|"graph-rotated", "time_ns", "baseline_ns",
+ *   "speedup":{"median","low","high"}, "decision":"faster"|"same"|"slower"|"unclear"|"baseline", "bound", "occupancy", "terms",
+ *   "resources":[{"kernel","registers","shared_bytes","local_bytes","spill_bytes"}], "counts", "samples", "statistics",
+ *   "roofline":{"bytes","flops","memory_ns","compute_ns","launch_ns","floor_ns","limit","fraction"}}
+ * (in full: gpu/judge/judge.h). An empty object where the judgement did not come so far; time_ns, speedup and evidence are there
+ * whenever the verdict is ok, not_faster, unclear or not_confirmed: checked here. A baseline has speedup 1, 1, 1.
+ */
 /* Called on the judging thread for each phase that begins or ends: {"phase","state":"start"|"end","ms"?,...}. Borrowed. */
 typedef void judge_progress(void *ctx, const json_t *phase);
 /* Looked at about every 100 ms; true kills the judge and gives ERR_CONFLICT "cancelled". */

@@ -138,6 +138,30 @@ static void shared(void)
     check_int(((uint32_t *)t.buffers[1].data)[7], 0);
 }
 
+/* One warp only reads, the other only writes, atomically changes, or writes bytes: whichever comes first. */
+static void each_order(void)
+{
+    static const char *const bodies[] = {
+        SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 ld.shared.u32 %r2, [%r11]; @!%p7 st.shared.u32 [%r10], %r1;",
+        SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 ld.shared.u32 %r2, [%r11]; @!%p7 red.shared.add.u32 [%r10], 1;",
+        SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 st.shared.u32 [%r11], 5; @!%p7 red.shared.add.u32 [%r10], 1;",
+        SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 ld.shared.u8 %r2, [%r11+1]; @!%p7 st.shared.u32 [%r10], 1;",
+        SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 ld.shared.u8 %r2, [%r11+1]; @!%p7 st.shared.u8 [%r10+1], 1;",
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            cleanup(bench) struct bench b = {.options.schedule_seed = seed};
+            check_int(run(&b, bodies[i], 64), PTX_RACE);
+            check_str(b.finding.buffer, "shared");
+            b.options.check_races = false;
+            check_int(bench_run(&b), PTX_CLEAN);
+        }
+    for (uint64_t seed = 0; seed < 8; seed++) { /* another byte of the word is another matter */
+        cleanup(bench) struct bench b = {.options.schedule_seed = seed};
+        check_int(run(&b, SHARED "st.shared.u32 [%r10], 0; bar.sync 0; @%p7 ld.shared.u8 %r2, [%r11+1]; @!%p7 st.shared.u8 [%r10+2], 1;", 64), PTX_CLEAN);
+    }
+}
+
 static void local_and_module(void)
 {
     RUN(a, ".local .align 8 .b8 stack[64]; mov.u64 %rd6, stack; cvta.local.u64 %rd7, %rd6; st.u32 [%rd7+8], %r1; ld.local.u32 %r2, [stack+8]; st.global.u32 [%rd5], %r2;",
@@ -212,6 +236,7 @@ int main(void)
     bounds();
     kinds();
     shared();
+    each_order();
     local_and_module();
     limits();
     which_block();

@@ -110,7 +110,7 @@ static void table_is_sorted(void)
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct opcode o;
-        opcode_parse(names[i], &o);
+        ptx_opcode_parse(names[i], &o);
         check_int(o.base, i);
     }
 }

@@ -110,7 +110,7 @@ static json_t *sandbox_record(const struct judge *j)
 json_t *certificate_make(struct judge *j, const struct verdict *v)
 {
     const struct judge_side *s = &j->sides[CANDIDATE];
-    json_t *doc = json_object(), *toolkit = json_object(), *speedup = json_object();
+    json_t *doc = json_object(), *toolkit = json_object(), *speedup = json_object(), *times = json_object();
     json_put_str(doc, "format", "proteus-certificate-v1");
     json_put(doc, "shape", shape_encode(&j->shape));
     json_put_str(doc, "shape_hash", shape_hash(&j->shape).text);
@@ -137,8 +137,9 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "device", or_null(s->info));
     json_put_str(toolkit, "version", j->toolkit.version);
     json_put(doc, "toolkit", toolkit);
-    json_put_str(doc, "proteus", PROTEUS_VERSION);
-    json_put_str(doc, "started", clock_text(j->started_ns).text);
-    json_put_str(doc, "ended", clock_text(clock_wall_ns()).text);
+    json_put_str(doc, "judge_version", PROTEUS_VERSION);
+    json_put_str(times, "started", clock_text(j->started_ns).text);
+    json_put_str(times, "ended", clock_text(clock_wall_ns()).text);
+    json_put(doc, "times", times);
     return doc;
 }

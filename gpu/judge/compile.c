@@ -3,6 +3,7 @@
 #include "gpu/judge/internal.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 static json_t *toolkit_encode(const struct toolkit_paths *t)
@@ -86,10 +87,10 @@ static bool take_compiled(struct judge *j, struct judge_side *s, json_t **ret, s
     return true;
 }
 
-/* Whether the compiler's process was ended by a signal with nothing else to blame. */
-static bool crashed(const struct child *c)
+/* A signal of its own making. SIGKILL comes from elsewhere: an administrator, or a host out of memory. */
+static bool crashed_itself(int signal_number)
 {
-    return c->status.end == SANDBOX_SIGNALLED;
+    return signal_number == SIGSEGV || signal_number == SIGABRT || signal_number == SIGBUS || signal_number == SIGILL || signal_number == SIGFPE;
 }
 
 bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
@@ -116,11 +117,11 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
         if (side_child_failed(j, s, &s->compile, "compile", v, &why))
             return true;
         /* A compiler that dies on the same source twice dies of the source. */
-        bool again = crashed(&s->compile) && why.code != ERR_CONFLICT;
+        bool again = s->compile.status.end == SANDBOX_SIGNALLED && why.code != ERR_CONFLICT;
         int signal_number = s->compile.status.code;
         child_done(&s->compile);
         if (!again || attempt == 1) {
-            if (!again || !side_is_judged(j, s))
+            if (!again || !side_is_judged(j, s) || !crashed_itself(signal_number))
                 return err_set(err, why.code, "%s", why.text);
             verdict_set(v, VERDICT_COMPILE_ERROR, "compile", "the compiler itself crashed on this source, twice (signal %d)", signal_number);
             return true;
@@ -239,9 +240,15 @@ bool phase_compile(struct judge *j, struct verdict *v, struct err *err)
     /* What runs later starts now, and the compilers' time is spent on inputs and the reference. */
     if (!run_start(j, mine, SANDBOX_RUN_SIM, err) || (base->present && !run_start(j, base, SANDBOX_RUN_SIM, err)))
         return false;
-    for (int i = 0; i < SIDES; i++)
-        if (j->sides[i].present && needs_compiler(j, &j->sides[i]) && !compile_ask(j, &j->sides[i], err))
-            return false;
+    for (int i = 0; i < SIDES; i++) {
+        struct judge_side *s = &j->sides[i];
+        struct err why = {0};
+        if (!s->present || !needs_compiler(j, s) || compile_ask(j, s, &why))
+            continue;
+        if (why.code != ERR_UPSTREAM)
+            return err_set(err, why.code, "%s", why.text);
+        child_done(&s->compile);        /* it died before it began: compile_take starts another */
+    }
     if (!prepare_some(j, err))
         return false;
     STEP(compile_take(j, mine, v, err));

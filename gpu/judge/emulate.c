@@ -7,13 +7,22 @@
 
 #include <string.h>
 
-static uint64_t counted_instructions(const json_t *counts)
+static uint64_t counted(const json_t *counts, const char *what)
 {
     uint64_t sum = 0;
     size_t i;
     json_t *step;
     json_array_foreach(counts, i, step)
-        sum += (uint64_t)json_int(step, "thread_instructions", 0);
+        sum += (uint64_t)json_int(step, what, 0);
+    return sum;
+}
+
+static int64_t blocks_of(const struct plan *p)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < p->step_count; i++)
+        if (!p->steps[i].is_memset)
+            sum += (int64_t)p->steps[i].grid[0] * p->steps[i].grid[1] * p->steps[i].grid[2];
     return sum;
 }
 
@@ -44,7 +53,7 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
         }
         return err_set(err, why.code, "%s", why.text);
     }
-    uint64_t most = counted_instructions(base->counts) * (uint64_t)LIMIT_TIMES_BASELINE;
+    uint64_t most = counted(base->counts, "thread_instructions") * (uint64_t)LIMIT_TIMES_BASELINE;
     j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
                            : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
                                                                             : most;
@@ -67,8 +76,9 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
     if (v->code != VERDICT_OK)
         return true;
     j->emulated = true;
-    json_put_int(j->phase, "blocks_run_of_all_percent", 100);
-    json_put_int(j->phase, "thread_instructions", (int64_t)counted_instructions(s->counts));
+    json_put_int(j->phase, "blocks_emulated", (int64_t)counted(s->counts, "blocks"));
+    json_put_int(j->phase, "blocks_of_all", blocks_of(&s->plan));
+    json_put_int(j->phase, "thread_instructions", (int64_t)counted(s->counts, "thread_instructions"));
     json_put_int(j->phase, "thread_instruction_limit", (int64_t)j->instruction_limit);
     json_put(j->phase, "checks", json_pack("[s,s,s,s,s,s]", "bounds", "initialised", "read_only", "alignment", "races", "barriers"));
     return true;

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static decode_fn *const decoders[] = {
-#define X(name, decoder, cls) decode_##decoder,
+static ptx_decode_fn *const decoders[] = {
+#define X(name, decoder, cls) ptx_decode_##decoder,
     PTX_BASE_TABLE(X)
 #undef X
 };
@@ -415,7 +415,7 @@ static void decode_stmt(struct decoder *x)
     struct ptx_module *m = x->m;
     const struct stmt *st = x->stmt;
     if (!x->cached[st->opcode]) {
-        opcode_parse(ptx_name(m, st->opcode), &x->cache[st->opcode]);
+        ptx_opcode_parse(ptx_name(m, st->opcode), &x->cache[st->opcode]);
         x->cached[st->opcode] = 1;
     }
     x->op = x->cache[st->opcode];
@@ -547,7 +547,7 @@ static void decode_function(struct decoder *x)
     for (uint32_t n = 0; n < count; n++) {
         const uint32_t name = m->stmts[fn->stmt_first + n].opcode;
         if (!x->cached[name]) {
-            opcode_parse(ptx_name(m, name), &x->cache[name]);
+            ptx_opcode_parse(ptx_name(m, name), &x->cache[name]);
             x->cached[name] = 1;
         }
         x->op_base[n] = (uint8_t)x->cache[name].base;
@@ -651,7 +651,7 @@ static void link_calls(struct ptx_module *m)
 
 bool ptx_decode(struct ptx_module *m, struct ptx_finding *ret_finding)
 {
-    struct decoder x = {.m = m, .finding = ret_finding, .lanes = lanes_get()};
+    struct decoder x = {.m = m, .finding = ret_finding, .lanes = ptx_lanes_get()};
     place_functions(m);
     m->home_ftz = flushes_mostly(m);
     x.home_mode = MODE_RN | (m->home_ftz ? MODE_FTZ : 0);

@@ -8,6 +8,28 @@
 #include "gpu/ptx/lanes.h"
 #include "gpu/ptx/opcode.h"
 
+/* Short names here, the library's prefix for the linker: other parts have an `emit` too. */
+#define emit ptx_decode_emit
+#define temp ptx_decode_temp
+#define lasting ptx_decode_lasting
+#define constant ptx_decode_constant
+#define source ptx_decode_source
+#define dest ptx_decode_dest
+#define lane ptx_decode_lane
+#define lane_k ptx_decode_lane_k
+#define set_mode ptx_decode_set_mode
+#define mode_of ptx_decode_mode_of
+#define list_add ptx_decode_list_add
+#define alias ptx_decode_alias
+#define fixed_here ptx_decode_fixed_here
+#define param_slot ptx_decode_param_slot
+#define arg ptx_decode_arg
+#define unwritten_find ptx_decode_unwritten_find
+#define unwritten_before ptx_decode_unwritten_before
+#define unwritten_after ptx_decode_unwritten_after
+#define flow_finish ptx_decode_flow_finish
+#define variable_address ptx_decode_variable_address
+
 /* MXCSR: all exceptions masked, and the rounding mode; FTZ and DAZ */
 enum { MODE_RN = 0x1f80, MODE_RM = 0x3f80, MODE_RP = 0x5f80, MODE_RZ = 0x7f80, MODE_FTZ = 0x8040 };
 
@@ -53,8 +75,8 @@ struct decoder {
     uint32_t *stmt_pc;          /* by statement of the function: where a branch to it goes */
 };
 
-typedef bool decode_fn(struct decoder *d);
-#define X(name, decoder, cls) decode_fn decode_##decoder;
+typedef bool ptx_decode_fn(struct decoder *d);
+#define X(name, decoder, cls) ptx_decode_fn ptx_decode_##decoder;
 PTX_BASE_TABLE(X)
 #undef X
 

@@ -92,7 +92,7 @@ static void narrow(struct decoder *d, uint32_t dst, enum ptx_type type, const ui
     lane(d, LANE_pack_16, dst, lo, hi, 0);
 }
 
-bool decode_none(struct decoder *d)
+bool ptx_decode_none(struct decoder *d)
 {
     (void)d;
     return false;
@@ -130,7 +130,7 @@ static bool float_min_max(struct decoder *d, enum ptx_type t, uint32_t dst, uint
     return true;
 }
 
-bool decode_arith(struct decoder *d)
+bool ptx_decode_arith(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -139,7 +139,7 @@ bool decode_arith(struct decoder *d)
         return false;
     const bool wide = has(o, M_WIDE), hi = has(o, M_HI), fl = ptx_types[t].is_float;
     if (has(o, M_CC))
-        return decode_carry(d);
+        return ptx_decode_carry(d);
     const enum ptx_type wide_t = !wide ? t : t == T_U16 ? T_U32 : t == T_S16 ? T_S32 : t == T_U32 ? T_U64 : t == T_S32 ? T_S64 : T_NONE;
     if (!wide_t)
         return false;
@@ -226,7 +226,7 @@ bool decode_arith(struct decoder *d)
 }
 
 /* ---- add.cc addc sub.cc subc mad.lo.cc madc: one carry slot a function ---- */
-bool decode_carry(struct decoder *d)
+bool ptx_decode_carry(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -256,7 +256,7 @@ bool decode_carry(struct decoder *d)
     return true;
 }
 
-bool decode_unary(struct decoder *d)
+bool ptx_decode_unary(struct decoder *d)
 {
     const enum ptx_type t = d->op.types[0];
     const enum lane_op op = pick(d->op.base == B_neg ? R_NEG : R_ABS, t);
@@ -273,7 +273,7 @@ bool decode_unary(struct decoder *d)
     return true;
 }
 
-bool decode_logic(struct decoder *d)
+bool ptx_decode_logic(struct decoder *d)
 {
     const enum ptx_type t = d->op.types[0];
     const bool one = d->op.base == B_not || d->op.base == B_cnot, shift = d->op.base == B_shl || d->op.base == B_shr;
@@ -290,7 +290,7 @@ bool decode_logic(struct decoder *d)
 }
 
 /* ---- bit fields, shifts of two words, permutations: (instruction, width) ---- */
-bool decode_bits(struct decoder *d)
+bool ptx_decode_bits(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -410,7 +410,7 @@ static uint32_t compared(struct decoder *d, const struct compare *c, enum ptx_ty
     return both;
 }
 
-bool decode_setp(struct decoder *d)
+bool ptx_decode_setp(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const bool is_set = o->base == B_set;
@@ -480,7 +480,7 @@ bool decode_setp(struct decoder *d)
     return true;
 }
 
-bool decode_selp(struct decoder *d)
+bool ptx_decode_selp(struct decoder *d)
 {
     const enum ptx_type t = d->op.types[0];
     const bool slct = d->op.base == B_slct;
@@ -496,7 +496,7 @@ bool decode_selp(struct decoder *d)
 }
 
 /* ---- rcp sqrt rsqrt ex2 lg2 sin cos tanh ---- */
-bool decode_sfu(struct decoder *d)
+bool ptx_decode_sfu(struct decoder *d)
 {
     static const struct { enum ptx_base base; uint16_t f32, f64; } ops[] = {
         {B_rcp, LANE_rcp_f32, LANE_rcp_f64}, {B_sqrt, LANE_sqrt_f32, LANE_sqrt_f64}, {B_rsqrt, LANE_rsqrt_f32, LANE_rsqrt_f64},
@@ -525,7 +525,7 @@ bool decode_sfu(struct decoder *d)
     return true;
 }
 
-bool decode_testp(struct decoder *d)
+bool ptx_decode_testp(struct decoder *d)
 {
     static const struct { enum ptx_mod mod; uint16_t f32, f64; } tests[] = {
         {M_FINITE, LANE_testp_finite_f32, LANE_testp_finite_f64}, {M_INFINITE, LANE_testp_infinite_f32, LANE_testp_infinite_f64},
@@ -633,7 +633,7 @@ static bool copy(struct decoder *d, enum ptx_type t)
     return true;
 }
 
-bool decode_mov(struct decoder *d)
+bool ptx_decode_mov(struct decoder *d)
 {
     const enum ptx_type t = d->op.types[0];
     if (d->op.type_count != 1 || d->stmt->count != 2 || ptx_types[t].bytes > 8)
@@ -646,7 +646,7 @@ bool decode_mov(struct decoder *d)
 }
 
 /* Generic addresses are windows: global and constant addresses are their own. */
-bool decode_cvta(struct decoder *d)
+bool ptx_decode_cvta(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);

@@ -240,7 +240,7 @@ static bool to_pair(struct decoder *d, enum ptx_type to)
     return true;
 }
 
-bool decode_cvt(struct decoder *d)
+bool ptx_decode_cvt(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     if (o->type_count != 2 || has(o, M_RS))

@@ -80,7 +80,7 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
     return true;
 }
 
-bool decode_ld(struct decoder *d)
+bool ptx_decode_ld(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -121,7 +121,7 @@ bool decode_ld(struct decoder *d)
     return true;
 }
 
-bool decode_st(struct decoder *d)
+bool ptx_decode_st(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -162,7 +162,7 @@ bool decode_st(struct decoder *d)
     return true;
 }
 
-bool decode_atom(struct decoder *d)
+bool ptx_decode_atom(struct decoder *d)
 {
     static const enum ptx_mod ops[] = {M_ADD, M_MIN, M_MAX, M_AND, M_OR, M_XOR, M_EXCH, M_CAS, M_INC, M_DEC};
     const struct opcode *o = &d->op;
@@ -203,7 +203,7 @@ bool decode_atom(struct decoder *d)
 }
 
 /* cp.async.ca|cg.shared.global [to], [from], bytes{, have}{, policy}; commit_group; wait_group n; wait_all */
-bool decode_cp(struct decoder *d)
+bool ptx_decode_cp(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     if (!has(o, M_ASYNC) || has(o, M_BULK) || has(o, M_MBARRIER) || has(o, M_TENSOR))
@@ -248,7 +248,7 @@ bool decode_cp(struct decoder *d)
     return true;
 }
 
-bool decode_isspacep(struct decoder *d)
+bool ptx_decode_isspacep(struct decoder *d)
 {
     const uint32_t dst = dest(d, arg(d, 0), T_PRED), a = source(d, arg(d, 1), T_U64);
     const enum ptx_space space = space_of_op(&d->op);

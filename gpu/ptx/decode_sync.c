@@ -1,14 +1,14 @@
 /* Control flow, barriers, and what lanes of a warp tell each other. Targets are labels here, code after flow.c. */
 #include "gpu/ptx/decode.h"
 
-bool decode_nop(struct decoder *d)
+bool ptx_decode_nop(struct decoder *d)
 {
     emit(d, K_NOP);
     return true;
 }
 
 /* A cache policy changes no value: any number will do. */
-bool decode_policy(struct decoder *d)
+bool ptx_decode_policy(struct decoder *d)
 {
     const uint32_t dst = dest(d, arg(d, 0), T_B64);
     if (!dst)
@@ -17,7 +17,7 @@ bool decode_policy(struct decoder *d)
     return true;
 }
 
-bool decode_bra(struct decoder *d)
+bool ptx_decode_bra(struct decoder *d)
 {
     const struct operand *o = arg(d, 0);
     int kind;
@@ -29,7 +29,7 @@ bool decode_bra(struct decoder *d)
     return true;
 }
 
-bool decode_brx(struct decoder *d)
+bool ptx_decode_brx(struct decoder *d)
 {
     const struct operand *o = arg(d, 1);
     int kind;
@@ -54,7 +54,7 @@ bool decode_brx(struct decoder *d)
 }
 
 /* call (result), name, (arguments): the arguments' bytes are copied in the frame. Indirect calls are not supported. */
-bool decode_call(struct decoder *d)
+bool ptx_decode_call(struct decoder *d)
 {
     struct ptx_module *m = d->m;
     unsigned n = 0;
@@ -97,23 +97,23 @@ bool decode_call(struct decoder *d)
     return true;
 }
 
-bool decode_ret(struct decoder *d)
+bool ptx_decode_ret(struct decoder *d)
 {
     emit(d, d->f->is_entry ? K_EXIT : K_RET);
     return true;
 }
-bool decode_exit(struct decoder *d)
+bool ptx_decode_exit(struct decoder *d)
 {
     emit(d, K_EXIT);
     return true;
 }
-bool decode_trap(struct decoder *d)
+bool ptx_decode_trap(struct decoder *d)
 {
     emit(d, K_TRAP);
     return true;
 }
 
-bool decode_fence(struct decoder *d)
+bool ptx_decode_fence(struct decoder *d)
 {
     struct insn *i = emit(d, K_FENCE);
     i->op = !has(&d->op, M_PROXY);
@@ -122,7 +122,7 @@ bool decode_fence(struct decoder *d)
 
 /* bar[rier][.cta].sync a{, b}; .arrive a, b; .red.popc.u32 d, a{, b}, p; .red.and|or.pred p, a{, b}, q; bar.warp.sync mask */
 enum { BAR_SYNC, BAR_ARRIVE, BAR_POPC, BAR_AND, BAR_OR };
-bool decode_bar(struct decoder *d)
+bool ptx_decode_bar(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     if (has(o, M_CLUSTER))
@@ -154,7 +154,7 @@ bool decode_bar(struct decoder *d)
     return true;
 }
 
-bool decode_shfl(struct decoder *d)
+bool ptx_decode_shfl(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     static const enum ptx_mod modes[] = {M_UP, M_DOWN, M_BFLY, M_IDX};
@@ -189,7 +189,7 @@ bool decode_shfl(struct decoder *d)
     return true;
 }
 
-bool decode_vote(struct decoder *d)
+bool ptx_decode_vote(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const bool ballot = has(o, M_BALLOT);
@@ -207,7 +207,7 @@ bool decode_vote(struct decoder *d)
     return true;
 }
 
-bool decode_match(struct decoder *d)
+bool ptx_decode_match(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const enum ptx_type t = o->types[0];
@@ -233,7 +233,7 @@ bool decode_match(struct decoder *d)
     return true;
 }
 
-bool decode_redux(struct decoder *d)
+bool ptx_decode_redux(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     static const enum ptx_mod ops[] = {M_ADD, M_MIN, M_MAX, M_AND, M_OR, M_XOR};
@@ -257,7 +257,7 @@ bool decode_redux(struct decoder *d)
 }
 
 /* elect.sync d|p, mask: the lowest lane of the mask */
-bool decode_elect(struct decoder *d)
+bool ptx_decode_elect(struct decoder *d)
 {
     const struct operand to = *arg(d, 0);
     if (to.kind != O_PAIR || d->stmt->count != 2)
@@ -274,7 +274,7 @@ bool decode_elect(struct decoder *d)
     return true;
 }
 
-bool decode_activemask(struct decoder *d)
+bool ptx_decode_activemask(struct decoder *d)
 {
     const uint32_t dst = dest(d, arg(d, 0), T_B32);
     if (!dst || d->stmt->count != 1)

@@ -292,7 +292,7 @@ static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *r
 }
 
 #define TABLE_NAME(x) TABLE_NAME_(x)
-#define TABLE_NAME_(x) lanes_##x
+#define TABLE_NAME_(x) ptx_lanes_##x
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x
 extern const struct lane_table TABLE_NAME(PTX_LANES);

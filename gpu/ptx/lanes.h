@@ -35,4 +35,4 @@ struct lane_table {
     bool (*race_write)(uint32_t *wrote, const uint32_t *clock, const uint32_t *readers, unsigned words, uint32_t safe, uint32_t now,
                        uint32_t warp);
 };
-const struct lane_table *lanes_get(void);
+const struct lane_table *ptx_lanes_get(void);

@@ -84,7 +84,7 @@ static void lex_number(struct lexer *x, struct token *t)
     x->at = p;
 }
 
-void lex_next(struct lexer *x)
+void ptx_lex_next(struct lexer *x)
 {
     skip_blanks(x);
     struct token *t = &x->now;
@@ -120,25 +120,25 @@ void lex_next(struct lexer *x)
     t->size = (size_t)(x->at - t->text);
 }
 
-void lex_opcode(struct lexer *x)
+void ptx_lex_opcode(struct lexer *x)
 {
     while (x->at < x->end && (char_class((unsigned char)*x->at) & C_NAME || *x->at == '.' || *x->at == ':'))
         x->at++;
     x->now.size = (size_t)(x->at - x->now.text);
 }
 
-void lex_start(struct lexer *x, const char *text, size_t size)
+void ptx_lex_start(struct lexer *x, const char *text, size_t size)
 {
     *x = (struct lexer){.at = text, .end = text + size, .line = 1};
-    lex_next(x);
+    ptx_lex_next(x);
 }
 
-bool lex_is(const struct lexer *x, char punct)
+bool ptx_lex_is(const struct lexer *x, char punct)
 {
     return x->now.kind == TOK_PUNCT && *x->now.text == punct;
 }
 
-bool lex_word_is(const struct token *t, const char *text)
+bool ptx_lex_word_is(const struct token *t, const char *text)
 {
     return t->size == strlen(text) && !memcmp(t->text, text, t->size);
 }

@@ -1,6 +1,6 @@
 /*
  * PTX words. A word is a name (with '%', '$', dots after a leading '%'), a directive (".reg"), a number, a string, or one
- * punctuation character. An opcode is read whole by lex_opcode, dots, colons and all.
+ * punctuation character. An opcode is read whole by ptx_lex_opcode, dots, colons and all.
  */
 #pragma once
 #include <stdbool.h>
@@ -20,9 +20,9 @@ struct lexer {
     uint32_t line;
     struct token now;   /* the current token */
 };
-void lex_start(struct lexer *x, const char *text, size_t size);
-void lex_next(struct lexer *x);
+void ptx_lex_start(struct lexer *x, const char *text, size_t size);
+void ptx_lex_next(struct lexer *x);
 /* The current token is the first word of an opcode: extends it to the whole opcode. */
-void lex_opcode(struct lexer *x);
-bool lex_is(const struct lexer *x, char punct);
-bool lex_word_is(const struct token *t, const char *text);
+void ptx_lex_opcode(struct lexer *x);
+bool ptx_lex_is(const struct lexer *x, char punct);
+bool ptx_lex_word_is(const struct token *t, const char *text);

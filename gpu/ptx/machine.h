@@ -13,6 +13,36 @@
 
 #include <stdatomic.h>
 
+/* Short names here, the library's prefix for the linker. */
+#define fault ptx_run_fault
+#define bits_all ptx_run_bits_all
+#define bits_set ptx_run_bits_set
+#define sector_add ptx_run_sector_add
+#define load_depth ptx_run_load_depth
+#define copy_issue ptx_run_copy_issue
+#define copy_commit ptx_run_copy_commit
+#define copy_wait ptx_run_copy_wait
+#define memory_load ptx_run_memory_load
+#define memory_store ptx_run_memory_store
+#define memory_atomic ptx_run_memory_atomic
+#define memory_locate ptx_run_memory_locate
+#define memory_fault ptx_run_memory_fault
+#define memory_is_shared ptx_run_memory_is_shared
+#define memory_offset ptx_run_memory_offset
+#define memory_name ptx_run_memory_name
+#define memory_addresses ptx_run_memory_addresses
+#define race_check ptx_run_race_check
+#define race_start ptx_run_race_start
+#define race_barrier ptx_run_race_barrier
+#define race_fence ptx_run_race_fence
+#define race_publish ptx_run_race_publish
+#define race_observe ptx_run_race_observe
+#define warp_run ptx_run_warp_run
+#define sync_execute ptx_run_sync_execute
+#define barrier_arrive ptx_run_barrier_arrive
+#define barrier_recheck ptx_run_barrier_recheck
+#define now_ns ptx_run_now_ns
+
 #define MAX_SPLITS 96
 #define MAX_CALLS 12
 #define MAX_WARPS 32

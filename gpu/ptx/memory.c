@@ -11,7 +11,8 @@
 static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register"};
 
 /* ---- bits of initialised bytes; several host threads may share a byte of bits ---- */
-bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count)
+/* Other threads may set other bits of the same byte meanwhile; ours, if set, were set before. */
+__attribute__((no_sanitize_thread)) bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count)
 {
     while (count && (at & 7)) {
         if (!(bits[at >> 3] >> (at & 7) & 1))
@@ -33,7 +34,7 @@ bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count)
 
 static void bits_or(uint8_t *byte, unsigned mask, bool shared)
 {
-    if ((*byte & mask) == mask)
+    if ((__atomic_load_n(byte, __ATOMIC_RELAXED) & mask) == mask)
         return;
     if (shared)
         __atomic_fetch_or(byte, (uint8_t)mask, __ATOMIC_RELAXED);
@@ -49,7 +50,7 @@ void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared)
         at += n, count -= n;
     }
     for (; count >= 8; at += 8, count -= 8)
-        bits[at >> 3] = 255;
+        __atomic_store_n(&bits[at >> 3], 255, __ATOMIC_RELAXED);
     if (count)
         bits_or(&bits[at >> 3], (1u << count) - 1, shared);
 }
@@ -60,7 +61,7 @@ static void mark_sectors(uint64_t *bits, uint64_t first, uint64_t last)
     while (first <= last) {
         const uint64_t end = last - first > 63 - (first & 63) ? first | 63 : last;
         const uint64_t mask = (~0ull >> (63 - (end - first))) << (first & 63);
-        if ((bits[first >> 6] & mask) != mask)
+        if ((__atomic_load_n(&bits[first >> 6], __ATOMIC_RELAXED) & mask) != mask)
             __atomic_fetch_or(&bits[first >> 6], mask, __ATOMIC_RELAXED);
         first = end + 1;
     }

@@ -32,7 +32,7 @@ static enum ptx_base base_find(const char *text, size_t size)
     return B_UNKNOWN;
 }
 
-void opcode_parse(const char *text, struct opcode *ret)
+void ptx_opcode_parse(const char *text, struct opcode *ret)
 {
     *ret = (struct opcode){.base = B_UNKNOWN};
     size_t n = strcspn(text, ".");

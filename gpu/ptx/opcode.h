@@ -76,4 +76,4 @@ struct opcode {
 _Static_assert(M_COUNT <= 192, "three words of modifiers");
 
 static inline bool has(const struct opcode *o, enum ptx_mod m) { return o->mods[m >> 6] >> (m & 63) & 1; }
-void opcode_parse(const char *text, struct opcode *ret);
+void ptx_opcode_parse(const char *text, struct opcode *ret);

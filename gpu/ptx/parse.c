@@ -131,8 +131,8 @@ static bool scope_push(struct parser *p)
 }
 
 /* ---- small steps ---- */
-static void next(struct parser *p) { lex_next(&p->lex); }
-static bool is(struct parser *p, char c) { return lex_is(&p->lex, c); }
+static void next(struct parser *p) { ptx_lex_next(&p->lex); }
+static bool is(struct parser *p, char c) { return ptx_lex_is(&p->lex, c); }
 static bool accept(struct parser *p, char c)
 {
     if (!is(p, c))
@@ -150,7 +150,7 @@ static bool expect(struct parser *p, char c)
 }
 static bool directive_is(struct parser *p, const char *text)
 {
-    return p->lex.now.kind == TOK_DIRECTIVE && lex_word_is(&p->lex.now, text);
+    return p->lex.now.kind == TOK_DIRECTIVE && ptx_lex_word_is(&p->lex.now, text);
 }
 static bool accept_directive(struct parser *p, const char *text)
 {
@@ -199,7 +199,7 @@ static const struct { const char *text; enum ptx_space space; } spaces[] = {
 static bool space_of(const struct token *t, enum ptx_space *ret)
 {
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
-        if (t->kind == TOK_DIRECTIVE && lex_word_is(t, spaces[i].text))
+        if (t->kind == TOK_DIRECTIVE && ptx_lex_word_is(t, spaces[i].text))
             return *ret = spaces[i].space, true;
     return false;
 }
@@ -353,19 +353,19 @@ static bool take_variable(struct parser *p, struct decl *d, uint32_t *ret)
         const enum ptx_type found = ptx_type_find(t.text + 1, t.size - 1);
         if (found)
             type = found;
-        else if (lex_word_is(&t, ".align")) {
+        else if (ptx_lex_word_is(&t, ".align")) {
             uint32_t given;
             if (!take_alignment(p, &given))
                 return false;
             if (!d->is_pointer)
                 align = given;
-        } else if (lex_word_is(&t, ".ptr"))
+        } else if (ptx_lex_word_is(&t, ".ptr"))
             d->is_pointer = true;
-        else if (lex_word_is(&t, ".v2"))
+        else if (ptx_lex_word_is(&t, ".v2"))
             lanes = 2;
-        else if (lex_word_is(&t, ".v4"))
+        else if (ptx_lex_word_is(&t, ".v4"))
             lanes = 4;
-        else if (lex_word_is(&t, ".attribute")) {
+        else if (ptx_lex_word_is(&t, ".attribute")) {
             if (!expect(p, '('))
                 return false;
             while (!is(p, ')') && p->lex.now.kind != TOK_END) {
@@ -603,7 +603,7 @@ static bool take_word_operand(struct parser *p, struct operand *ret)
         }
     } else if (find_register(p, t.text, t.size, &id)) {
         *ret = (struct operand){.kind = O_REG, .id = id};
-    } else if (lex_word_is(&t, "WARP_SZ")) {
+    } else if (ptx_lex_word_is(&t, "WARP_SZ")) {
         *ret = (struct operand){.kind = O_IMM, .imm = WARP_LANES};
     } else {
         const uint32_t name = intern(p, t.text, t.size);
@@ -706,7 +706,7 @@ static bool take_instruction(struct parser *p)
     }
     if (p->lex.now.kind != TOK_WORD)
         return syntax(p, "expected an instruction");
-    lex_opcode(&p->lex);
+    ptx_lex_opcode(&p->lex);
     s.opcode = intern(p, p->lex.now.text, p->lex.now.size);
     next(p);
     struct operand items[MAX_OPERANDS];
@@ -739,7 +739,7 @@ static bool take_loc(struct parser *p)
         if (!take_int(p, &at[i]))
             return false;
     while (accept(p, ',')) {
-        const bool inlined = lex_word_is(&p->lex.now, "inlined_at");
+        const bool inlined = ptx_lex_word_is(&p->lex.now, "inlined_at");
         uint32_t ignored;
         if (!take_name(p, &ignored))
             return false;
@@ -881,7 +881,7 @@ static bool take_body(struct parser *p)
             if (!take_declaration(p, &d))
                 return false;
         } else if (t.kind == TOK_DIRECTIVE) { /* .pragma, .section and what is to come */
-            if (lex_word_is(&t, ".file")) {
+            if (ptx_lex_word_is(&t, ".file")) {
                 next(p);
                 if (!take_file(p))
                     return false;
@@ -976,11 +976,11 @@ static bool take_function(struct parser *p, bool entry, bool is_extern, bool vis
         const struct token t = p->lex.now;
         next(p);
         uint32_t ignored[3];
-        uint32_t *dims = lex_word_is(&t, ".reqntid")           ? f->reqntid
-                         : lex_word_is(&t, ".maxntid")         ? f->maxntid
-                         : lex_word_is(&t, ".reqnctapercluster") ? f->cluster
+        uint32_t *dims = ptx_lex_word_is(&t, ".reqntid")           ? f->reqntid
+                         : ptx_lex_word_is(&t, ".maxntid")         ? f->maxntid
+                         : ptx_lex_word_is(&t, ".reqnctapercluster") ? f->cluster
                                                                : ignored;
-        if (lex_word_is(&t, ".pragma")) {
+        if (ptx_lex_word_is(&t, ".pragma")) {
             if (!skip_statement(p))
                 return false;
         } else if (p->lex.now.kind == TOK_INT && !take_dims(p, dims)) {
@@ -1107,7 +1107,7 @@ bool ptx_parse(const char *text, size_t size, const struct ptx_limits *limits, s
     struct parser p = {.m = m, .finding = &finding};
     while (size && !text[size - 1]) /* compilers count the NUL */
         size--;
-    lex_start(&p.lex, text, size);
+    ptx_lex_start(&p.lex, text, size);
     *ret = NULL;
     if (size > limits->text_bytes) {
         ptx_finding_set(&finding, PTX_RESOURCE, "%zu bytes of PTX, at most %zu are accepted", size, limits->text_bytes);

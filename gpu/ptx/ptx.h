@@ -44,7 +44,7 @@ struct ptx_finding {
     enum ptx_finding_kind kind;
     int ptx_line;                 /* 1-based line of the PTX text */
     int source_line;              /* by .loc, 1-based line of the candidate's source; -1 unknown */
-    char source_file[64];         /* by .file, without folders; "" unknown. A line inside a header is told as the line that included it */
+    char source_file[64];         /* by .file, without folders; "" unknown. Code inlined from a header counts as the line that called it */
     uint32_t block[3], thread[3]; /* where it happened */
     char buffer[64];              /* nearest buffer's name, "shared", "local", "param"; "" if none */
     int64_t offset_bytes;         /* from the buffer's start; may be negative or past its end */

@@ -515,7 +515,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     struct machine *m = xalloc(sizeof *m);
     m->module = module;
     m->launch = launch;
-    m->lanes = lanes_get();
+    m->lanes = ptx_lanes_get();
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->check_races = options->check_races;

@@ -265,7 +265,7 @@ bool ptx_scan(const struct ptx_module *m, const struct ptx_declares *declares, s
     struct opcode *ops = memory;
     for (uint32_t i = 0; i < m->stmt_count; i++)
         if (!ops[m->stmts[i].opcode].base && !ops[m->stmts[i].opcode].type_count)
-            opcode_parse(ptx_name(m, m->stmts[i].opcode), &ops[m->stmts[i].opcode]);
+            ptx_opcode_parse(ptx_name(m, m->stmts[i].opcode), &ops[m->stmts[i].opcode]);
     scan_declarations(&s);
     bool any = false;
     for (uint32_t i = 0; i < m->var_count; i++)
