@@ -353,10 +353,25 @@ static void the_service_tells_about_itself(void)
     check_int(get("/metrics"), 200);
     check(!strncmp(answer_header(&answer, "Content-Type", value, sizeof value), "text/plain; version=0.0.4", 25));
     static const char *const names[] = {"proteus_http_requests_total{method=\"POST\",route=\"/v1/jobs\",code=\"202\"}", "proteus_build_info",
-                                        "proteus_store_", "proteus_http_request_duration_seconds_bucket", "proteus_cache_requests_total"};
+                                        "proteus_store_entries{table=\"job\"}", "proteus_runners 1", "proteus_judge_up 1", "proteus_events_total", "proteus_http_request_duration_seconds_bucket", "proteus_cache_requests_total"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         check(strstr(buf_cstr(&answer.body), names[i]));
     check(answer.body.size && answer.body.data[answer.body.size - 1] == '\n');
+    /* each line is a comment, or a name with labels and a number; each metric is typed before it is used */
+    for (const char *line = buf_cstr(&answer.body); *line; line = strchr(line, '\n') + 1) {
+        if (*line == '#')
+            continue;
+        char name[100], typed[120];
+        snprintf(name, sizeof name, "%.*s", (int)strspn(line, "abcdefghijklmnopqrstuvwxyz_"), line);
+        for (size_t i = 0; i < 3; i++) {
+            static const char *const suffixes[] = {"_bucket", "_sum", "_count"};
+            size_t n = strlen(name), m = strlen(suffixes[i]);
+            if (!strncmp(name, "proteus_http_request_duration", 29) && n > m && !strcmp(name + n - m, suffixes[i]))
+                name[n - m] = 0;
+        }
+        snprintf(typed, sizeof typed, "# TYPE %s ", name);
+        check(!strncmp(name, "proteus_", 8) && strstr(buf_cstr(&answer.body), typed) && strstr(buf_cstr(&answer.body), typed) < line);
+    }
     check_int(get("/openapi.yaml"), 404);
 }
 

@@ -297,8 +297,13 @@ static void test_runs(void)
         {HONEST, HONEST, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
     };
     config.device = "sim";
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+#ifdef __SANITIZE_ADDRESS__
+        if (cases[i].lie == CRASH || cases[i].lie == MEMORY)      /* the sanitizer ends these its own way */
+            continue;
+#endif
         expect(&cases[i]);
+    }
 }
 
 static void test_measured(void)

@@ -141,6 +141,9 @@ static void lanes(void)
     check_int(out[3], 2);
     check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
     check_int(out[17], 16);
+    /* what an absent lane tells is nobody's value */
+    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.idx.b32 %r9, %r1, 3, 31, -1;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(out[17], 0xffffdead);
     /* the two halves at two different shuffles do not meet */
     refuse("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; bra E; A: shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; E:", 32, PTX_BARRIER, "never get");
 }

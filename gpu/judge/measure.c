@@ -21,11 +21,12 @@
 
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
 
-struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; bool fill_time; };
+/* aim_ns: GPU time to sum up a side; the three occasions of a retest reach it together. */
+struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; int64_t aim_ns; };
 static const struct effort efforts[] = {
-    [MODE_TRIAGE] = {12, 2, 12, 2, false},
-    [MODE_FULL] = {30, 8, 20, 6, true},
-    [MODE_RETEST] = {30, 8, 20, 6, true},
+    [MODE_TRIAGE] = {12, 2, 12, 2, 0},
+    [MODE_FULL] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS},
+    [MODE_RETEST] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS / 3},
 };
 
 struct clocked {                        /* one side while it is measured */
@@ -155,7 +156,8 @@ static bool setup_both(struct session *x, uint64_t seed, int64_t bytes_least, st
  */
 static int64_t choose_launches(struct session *x)
 {
-    double graph_ns = x->effort.fill_time ? (double)LIMIT_TIME_AIM_NS / (x->effort.blocks * x->effort.pairs_in_block) : (double)LIMIT_GRAPH_NS;
+    double graph_ns = (double)x->effort.aim_ns / (x->effort.blocks * x->effort.pairs_in_block);
+    graph_ns = graph_ns > (double)LIMIT_GRAPH_NS ? graph_ns : (double)LIMIT_GRAPH_NS;
     double shorter = x->mine.per_launch_ns < x->base.per_launch_ns ? x->mine.per_launch_ns : x->base.per_launch_ns;
     double wanted = ceil(graph_ns / (shorter > 100 ? shorter : 100));
     int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets, launches = wanted < 16 ? 16 : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? (int)wanted : (int)LIMIT_GRAPH_MAX_LAUNCHES;
@@ -205,14 +207,14 @@ static void pairs_make(struct pairs *p)
                         xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
 }
 
-static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, bool fill, struct pairs *p, struct verdict *v,
+static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, int64_t aim_ns, struct pairs *p, struct verdict *v,
                     struct err *err)
 {
     int wanted = blocks * size;
     double from[2] = {x->gpu_ns[0], x->gpu_ns[1]};
     for (;;) {
-        double aim = (double)LIMIT_TIME_AIM_NS;
-        bool filled = !fill || (x->gpu_ns[0] - from[0] >= aim && x->gpu_ns[1] - from[1] >= aim);
+        double aim = (double)aim_ns;
+        bool filled = aim_ns == 0 || (x->gpu_ns[0] - from[0] >= aim && x->gpu_ns[1] - from[1] >= aim);
         bool whole = p->count % size == 0;
         if (whole && p->count >= wanted && (filled || p->count + size > STATS_MAX_PAIRS))
             return true;
@@ -228,7 +230,7 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 {
     cleanup(pairs) struct pairs p;
     pairs_make(&p);
-    STEP(collect(x, &x->base, &x->base, x->effort.control_blocks, CONTROL_BLOCK, false, &p, v, err));
+    STEP(collect(x, &x->base, &x->base, x->effort.control_blocks, CONTROL_BLOCK, 0, &p, v, err));
     struct stats_result r;
     stats_compare(p.list, p.count, CONTROL_BLOCK, rng_at(x->order, 13, x->counter++), &r);
     *ret_alike = stats_alike(&r);
@@ -392,7 +394,7 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     pairs_make(&p);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
-    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.pairs_in_block, x->effort.fill_time, &p, v, err));
+    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.pairs_in_block, x->effort.aim_ns, &p, v, err));
     STEP(check_sets(x, &x->mine, &checked, v, err));
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));

@@ -77,26 +77,68 @@ void ready_get(const struct request *req, struct response *res)
     respond_json(res, ready ? 200 : 503, doc);
 }
 
-/* Numbers of a JSON object as gauges: proteus_PREFIX_KEY, members of inner objects with a label. */
-static void write_numbers(struct buf *to, const char *prefix, const json_t *doc)
+/* What store and jobs count, as metrics. */
+struct metric { const char *key, *name, *type, *help; };
+static const struct metric store_metrics[] = {
+    {"used_bytes", "proteus_store_used_bytes", "gauge", "Bytes that the store uses."},
+    {"map_bytes", "proteus_store_limit_bytes", "gauge", "The most that the store may grow to."},
+    {"last_event", "proteus_events_total", "counter", "Events since the store was made."},
+    {"commits", "proteus_store_commits_total", "counter", "Transactions synced since the start."},
+    {"batches", "proteus_store_batches_total", "counter", "Batches written since the start; several share one transaction."},
+    {NULL, NULL, NULL, NULL},
+};
+static const struct metric jobs_metrics[] = {
+    {"runners", "proteus_runners", "gauge", "Jobs that can be judged at once."},
+    {"queued", "proteus_jobs_queued", "gauge", "Jobs that wait for a runner."},
+    {"running", "proteus_jobs_running", "gauge", "Jobs under work."},
+    {"waiting", "proteus_jobs_waiting", "gauge", "Jobs that wait for candidates of an external agent."},
+    {"judged", "proteus_candidates_judged_total", "counter", "Candidates judged since the start."},
+    {"judge_errors", "proteus_judge_errors_total", "counter", "Judgements that failed through no fault of the candidate."},
+    {NULL, NULL, NULL, NULL},
+};
+
+static void write_head(struct buf *to, const char *name, const char *type, const char *help)
 {
-    const char *key, *inner_key;
-    json_t *value, *inner;
-    json_object_foreach((json_t *)(uintptr_t)doc, key, value) {
-        if (json_is_number(value))
-            buf_fmt(to, "# TYPE proteus_%s_%s gauge\nproteus_%s_%s %.17g\n", prefix, key, prefix, key, json_number_value(value));
-        if (!json_is_object(value))
+    buf_fmt(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void write_metrics(struct buf *to, const struct metric *table, const json_t *doc)
+{
+    for (const struct metric *m = table; m->key; m++) {
+        if (!json_is_number(json_object_get(doc, m->key)))
             continue;
-        buf_fmt(to, "# TYPE proteus_%s_%s gauge\n", prefix, key);
-        json_object_foreach(value, inner_key, inner) {
-            if (json_is_number(inner))
-                buf_fmt(to, "proteus_%s_%s{name=\"%s\"} %.17g\n", prefix, key, inner_key, json_number_value(inner));
-            const char *unit;
-            json_t *number;
-            json_object_foreach(inner, unit, number)
-                if (json_is_number(number))
-                    buf_fmt(to, "proteus_%s_%s{name=\"%s\",of=\"%s\"} %.17g\n", prefix, key, inner_key, unit, json_number_value(number));
-        }
+        write_head(to, m->name, m->type, m->help);
+        buf_fmt(to, "%s %.17g\n", m->name, json_num(doc, m->key, 0));
+    }
+}
+
+static void write_tables(struct buf *to, const json_t *kinds)
+{
+    static const struct { const char *key, *name, *help; } columns[] = {
+        {"count", "proteus_store_entries", "Entries of each table of the store."},
+        {"bytes", "proteus_store_table_bytes", "Pages of each table of the store."}};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        const char *table;
+        json_t *figures;
+        write_head(to, columns[i].name, "gauge", columns[i].help);
+        json_object_foreach((json_t *)(uintptr_t)kinds, table, figures)
+            buf_fmt(to, "%s{table=\"%s\"} %lld\n", columns[i].name, table, (long long)json_int(figures, columns[i].key, 0));
+    }
+}
+
+static void write_devices(struct buf *to, struct devices *devices)
+{
+    char why[504];
+    cleanup(json) json_t *doc = devices_get(devices, why, sizeof why);
+    const json_t *device;
+    size_t i;
+    write_head(to, "proteus_judge_up", "gauge", "Whether the judge told its devices when it was last asked.");
+    buf_fmt(to, "proteus_judge_up %d\n", doc != NULL);
+    write_head(to, "proteus_device_healthy", "gauge", "Whether a device is fit to judge on.");
+    json_array_foreach(json_object_get(doc, "devices"), i, device) {
+        const char *id = json_str(device, "id", "device");
+        if (strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789:") == strlen(id))
+            buf_fmt(to, "proteus_device_healthy{device=\"%s\"} %d\n", id, json_bool(device, "healthy", true));
     }
 }
 
@@ -106,16 +148,19 @@ void metrics_get(const struct request *req, struct response *res)
     struct buf *to = &res->body;
     struct err err;
     cleanup(json) json_t *store = NULL, *jobs = jobs_stats(app->jobs);
-    buf_str(to, "# HELP proteus_build_info Version of the service.\n# TYPE proteus_build_info gauge\nproteus_build_info{version=\""
-            PROTEUS_VERSION "\"} 1\n");
-    buf_fmt(to, "# HELP proteus_start_time_seconds When the service started.\n# TYPE proteus_start_time_seconds gauge\n"
-            "proteus_start_time_seconds %.3f\n", (double)app->started_ns / 1e9);
+    write_head(to, "proteus_build_info", "gauge", "Version of the service.");
+    buf_str(to, "proteus_build_info{version=\"" PROTEUS_VERSION "\"} 1\n");
+    write_head(to, "proteus_start_time_seconds", "gauge", "When the service started.");
+    buf_fmt(to, "proteus_start_time_seconds %.3f\n", (double)app->started_ns / 1e9);
     if (app->http)
         http_metrics(app->http, to);
     cache_metrics(app->cache, to);
-    if (store_stats(app->store, &store, &err))
-        write_numbers(to, "store", store);
-    write_numbers(to, "jobs", jobs);
+    if (store_stats(app->store, &store, &err)) {
+        write_metrics(to, store_metrics, store);
+        write_tables(to, json_object_get(store, "kinds"));
+    }
+    write_metrics(to, jobs_metrics, jobs);
+    write_devices(to, app->devices);
     res->status = 200;
     res->content_type = "text/plain; version=0.0.4; charset=utf-8";
 }
