@@ -118,7 +118,8 @@ static bool signer_load(const char *path, const struct buf *text, struct signer 
     sodium_memzero(seed, sizeof seed);
     sodium_memzero(sk, sizeof sk);
     sodium_memzero(&secret, sizeof secret);
-    return ok || err_set(err, ERR_UNAVAILABLE, "%s is not a signing key: restore it from a backup, or remove it to have a new key made", path);
+    return ok || err_set(err, ERR_UNAVAILABLE, "%s is not a signing key: restore it from a backup, or remove it to have a new key made",
+                         path);
 }
 
 static bool signer_make(const char *path, struct signer *ret, struct err *err)

@@ -79,7 +79,8 @@ int cli_send(const struct cli *cli, const char *method, const char *path, const 
     if (ret->status < 200 || ret->status > 299)
         return cli_problem(cli, ret);
     if (!ret->doc && ret->status != 204) {
-        err_set(&err, ERR_UPSTREAM, "%s answered %s with \"%s\" instead of JSON: is it a Proteus service?", cli->client.server, path, ret->type);
+        err_set(&err, ERR_UPSTREAM, "%s answered %s with \"%s\" instead of JSON: is it a Proteus service?", cli->client.server, path,
+                ret->type);
         return cli_fail(cli, &err);
     }
     return CLI_OK;
@@ -88,6 +89,14 @@ int cli_send(const struct cli *cli, const char *method, const char *path, const 
 int cli_get(const struct cli *cli, const char *path, struct reply *ret)
 {
     return cli_send(cli, "GET", path, NULL, NULL, ret);
+}
+
+int cli_file(const struct cli *cli, const char *path, struct reply *ret)
+{
+    struct err err = {0};
+    if (!client_call(&cli->client, "GET", path, NULL, NULL, CLIENT_MAX_FILE_BYTES, ret, &err))
+        return cli_fail(cli, &err);
+    return ret->status == 200 ? CLI_OK : cli_problem(cli, ret);
 }
 
 /* ---- fields ---- */

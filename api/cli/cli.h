@@ -65,6 +65,9 @@ int cli_problem(const struct cli *cli, const struct reply *r);
 int cli_get(const struct cli *cli, const char *path, struct reply *ret);
 int cli_send(const struct cli *cli, const char *method, const char *path, const json_t *body, const char *header, struct reply *ret);
 
+/* The bytes of a file, of whatever type; else the exit status, everything said. */
+int cli_file(const struct cli *cli, const char *path, struct reply *ret);
+
 /* Follows a job's events until it has ended (watch.c). */
 int watch_job(struct cli *cli, const char *id);
 

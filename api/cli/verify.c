@@ -90,7 +90,8 @@ static void check_digests(struct check *c, const json_t *certificate)
         if (!wanted)
             say(c, false, parts[i].file, "the certificate has no digest for it");
         else
-            say(c, !strcmp(got.text, wanted), parts[i].file, "%s", !strcmp(got.text, wanted) ? got.text : "is not what was judged: its digest differs from the certificate's");
+            say(c, !strcmp(got.text, wanted), parts[i].file, "%s",
+                !strcmp(got.text, wanted) ? got.text : "is not what was judged: its digest differs from the certificate's");
     }
 }
 
