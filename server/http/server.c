@@ -166,9 +166,11 @@ void http_stop(struct http_server *s, int64_t grace_ns)
 {
     if (!s->daemon || atomic_load(&s->stopping))
         return;
-    int listen_fd = MHD_quiesce_daemon(s->daemon);
+    /* Shut, so that nobody new connects, and closed only at the end: each of the library's threads still takes the descriptor out
+       of its epoll set by itself, and panics when it is no longer there. */
+    cleanup(fd) int listen_fd = MHD_quiesce_daemon(s->daemon);
     if (listen_fd >= 0)
-        close(listen_fd);
+        shutdown(listen_fd, SHUT_RDWR);
     atomic_store(&s->stopping, true);
     hub_stop(s->hub);
     int64_t until = clock_mono_ns() + grace_ns;
