@@ -75,13 +75,19 @@ static bool on_cancelled(void *ctx)
     return g->lost || must_stop(g->r);
 }
 
-/* The operator's baseline as the job judged it, for the comparison; NULL when this is the baseline. */
-static bool find_baseline(struct run *r, json_t **ret, double *ret_time_ns, struct err *err)
+/*
+ * The operator's baseline as the job judged it, for the comparison, with the PTX it was compiled to then, so that it need not be
+ * compiled for each candidate again (empty when it is not kept). A retest takes nothing over and gets no PTX.
+ */
+static bool find_baseline(struct run *r, const char *mode, json_t **ret, double *ret_time_ns, struct buf *ret_ptx, struct err *err)
 {
     const json_t *result = json_object_get(job_shape(r->job, r->shape_index), "baseline");
     cleanup(json) json_t *record = NULL;
     if (!store_get(r->j->store, STORE_CANDIDATE, json_str(result, "candidate", ""), &record, err))
         return err_wrap(err, "the baseline of shape %d", r->shape_index);
+    const json_t *ptx = json_object_get(json_object_get(record, "artifacts"), "kernel.ptx");
+    if (ptx && strcmp(mode, "retest") != 0 && !store_get_blob(r->j->store, json_str(ptx, "digest", ""), ret_ptx, err))
+        return err_wrap(err, "the baseline's PTX of shape %d", r->shape_index);
     *ret = json_incref(json_object_get(record, "candidate"));
     *ret_time_ns = json_num(result, "time_ns", 0);
     return true;
@@ -92,7 +98,8 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
     cleanup(json) json_t *baseline = NULL;
     double baseline_ns = 0;
     bool is_baseline = json_bool(record, "is_baseline", false);
-    if (!is_baseline && !find_baseline(r, &baseline, &baseline_ns, err))
+    cleanup(buf) struct buf ptx = {0};
+    if (!is_baseline && !find_baseline(r, mode, &baseline, &baseline_ns, &ptx, err))
         return false;
     json_t *task = json_object();
     json_put(task, "shape", shape_encode(&r->shape));
@@ -102,6 +109,8 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
     json_put_str(task, "mode", mode);
     if (baseline_ns > 0)
         json_put_num(task, "baseline_time_ns", baseline_ns);
+    if (ptx.size)
+        json_put_str(task, "baseline_ptx", ptx.data);
     json_put_str(task, "job", r->e->id);
     json_put_str(task, "candidate_id", json_str(record, "id", ""));
     *ret = task;
