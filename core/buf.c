@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static _Noreturn void out_of_memory(size_t bytes)
@@ -17,6 +18,23 @@ void *xalloc(size_t bytes)
     void *p = calloc(1, bytes ? bytes : 1);
     if (!p)
         out_of_memory(bytes);
+    return p;
+}
+
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
+
+void *xalloc_large(size_t bytes)
+{
+    if (bytes < LARGE_PAGE_BYTES / 2)
+        return xalloc(bytes);
+    size_t whole;
+    BUG_ON(__builtin_add_overflow(bytes, LARGE_PAGE_BYTES - 1, &whole));
+    whole &= ~(LARGE_PAGE_BYTES - 1);
+    void *p = aligned_alloc(LARGE_PAGE_BYTES, whole);
+    if (!p)
+        out_of_memory(bytes);
+    (void)!madvise(p, whole, MADV_HUGEPAGE);   /* a wish: without large pages it is only slower */
+    memset(p, 0, bytes);
     return p;
 }
 

@@ -320,9 +320,10 @@ static int run_command(size_t which, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* Tensors of megabytes come and go many times: keep their pages instead of asking the kernel for zeroed ones each time. */
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
-    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    /* Tensors of megabytes come and go many times: keep their pages instead of asking the kernel for zeroed ones each time.
+       32 MiB is the most that glibc takes; a larger value is refused. */
+    int taken = mallopt(M_MMAP_THRESHOLD, 32 << 20) && mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    BUG_ON(!taken);
     if (argc > 1 && strcmp(argv[1], "child") == 0)
         return child_main(argc, argv, NULL);
     signal(SIGPIPE, SIG_IGN);

@@ -119,7 +119,7 @@ static void lay_out(const struct device_program *p, const struct device_run *how
         /* An odd multiple of the alignment: whoever counts on twice as much is wrong here. */
         uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + alignment;
         *to = (struct ptx_buffer){
-            .address = address, .bytes = bytes, .data = xalloc(bytes ? bytes : 1), .writable = b->writable};
+            .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);
         if (b->output) {
             to->initialised = xalloc(bytes / 8 + 8);

@@ -71,7 +71,7 @@ static void outputs_copy(const struct judge *j, void *const *from, void **to)
 {
     for (int t = 0; t < j->op->tensor_count; t++)
         if (from[t]) {
-            to[t] = xalloc((size_t)j->tensors[t].bytes);
+            to[t] = xalloc_large((size_t)j->tensors[t].bytes);
             memcpy(to[t], from[t], (size_t)j->tensors[t].bytes);
         }
 }

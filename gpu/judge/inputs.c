@@ -9,27 +9,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define MAX_BASES 4
 #define MAX_PADDING_VALUES 8
 #define RUN_ELEMENTS 1024
-#define POPULATE_LEAST_BYTES ((size_t)256 << 10)
 
 /* ---- values ---- */
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-void *values_alloc(size_t bytes)
-{
-    void *memory = xalloc(bytes);
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)memory + page - 1) & ~(page - 1), to = ((uintptr_t)memory + bytes) & ~(page - 1);
-    if (bytes >= POPULATE_LEAST_BYTES && to > from)
-        (void)!madvise((void *)from, to - from, MADV_POPULATE_WRITE);   /* an older kernel refuses: slower, nothing else */
-    return memory;
-}
 
 void values_load(enum dtype t, const void *data, int64_t first, int64_t count, double *ret)
 {
@@ -508,7 +493,7 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
             inputs_free(op, made);
             return false;
         }
-        made[t] = values_alloc((size_t)tensor->bytes + !tensor->bytes);
+        made[t] = xalloc_large((size_t)tensor->bytes + !tensor->bytes);
         fill_gaps(tensor, made[t]);
         const struct dist_kind *kind = kind_find(json_str(how, "dist", ""));
         for (int64_t first = 0; first < tensor->elements; first += RUN_ELEMENTS) {

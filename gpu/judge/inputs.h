@@ -41,11 +41,6 @@ void inputs_free(const struct op *op, void **arrays);
 /* By tensor: whether its elements may be rotated without leaving the regime (independent floats, dense). */
 void inputs_rotatable(const struct op *op, const struct tensor *tensors, int regime, bool *ret_rotate);
 
-/*
- * Zeroed memory for a tensor's values, as xalloc, but with its pages there at once: on virtual machines a page fault costs some
- * 10 us, far more than filling the page. free() releases it.
- */
-void *values_alloc(size_t bytes);
 /* Elements `first` to first + count - 1 of an array, as doubles and back (nearest, ties to even). */
 void values_load(enum dtype t, const void *data, int64_t first, int64_t count, double *ret);
 void values_store(enum dtype t, void *data, int64_t first, int64_t count, const double *from);

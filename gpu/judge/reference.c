@@ -34,7 +34,7 @@ static void arrays_make(const struct op *op, const struct tensor *tensors, const
         for (int d = 0; d < tensor->rank && d < REFERENCE_MAX_DIMS; d++)
             to->dims[d] = tensor->dims[d];
         to->elements = tensor->elements;
-        to->data = values_alloc(((size_t)tensor->elements + 1) * sizeof(double));
+        to->data = xalloc_large(((size_t)tensor->elements + 1) * sizeof(double));
         if (tensor->spec->role != OP_OUTPUT)
             values_gather(tensor, inputs[t], 0, tensor->elements, to->data);
         else

@@ -137,7 +137,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
         if (j->op->tensors[t].role == OP_INPUT)
             continue;
         if (!s->outputs[t])
-            s->outputs[t] = xalloc((size_t)j->tensors[t].bytes);
+            s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
         memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
 }
