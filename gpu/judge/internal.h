@@ -12,6 +12,7 @@
 #include "gpu/judge/judge.h"
 #include "gpu/judge/limits.h"
 #include "gpu/judge/shared.h"
+#include "gpu/judge/stage.h"
 #include "gpu/judge/stats.h"
 
 #include <limits.h>
@@ -73,7 +74,7 @@ struct judge {
     enum judge_mode mode;
     const json_t *task;
     const struct op *op;
-    char op_dir[PATH_MAX];              /* canonical: the one place where a child sees it */
+    struct stage operator_folder;       /* the one place where a child sees it */
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;

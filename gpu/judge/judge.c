@@ -86,6 +86,7 @@ void judge_free(struct judge *j)
         regimes_clear(j);
     shared_done(&j->spare_in);
     timing_done(&j->timing);
+    stage_done(&j->operator_folder);
     json_decref(j->calibration);
     json_decref(j->occasions);
     json_decref(j->figures);
@@ -123,8 +124,8 @@ static bool take_shape(struct judge *j, struct err *err)
                        "operator %s is another one here (%.12s) than where the task comes from (%.12s): give both the "
                        "same --ops-dir",
                        j->op->name, j->op->digest.text, digest);
-    if (!realpath(j->op->dir, j->op_dir))
-        return err_errno(err, ERR_INTERNAL, "the operator's folder %s", j->op->dir);
+    if (!stage_operator(j->op->dir, &j->operator_folder, err))
+        return false;
     if (!inputs_check(j->op, err) || !compare_check(j->op, err) || !shape_tensors(&j->shape, j->tensors, err))
         return false;
     j->regime_count = inputs_regime_count(j->op);

@@ -54,7 +54,7 @@ bool regime_make(struct judge *j, int r, struct err *err)
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("shape"), *answer = NULL;
-    json_put_str(job, "op_dir", j->op_dir);
+    json_put_str(job, "op_dir", j->operator_folder.dir);
     json_put(job, "shape", shape_encode(&j->shape));
     json_put_bool(job, "doubles", doubles);
     if (!out->base && !shared_make(doubles ? SHARED_DOUBLES : SHARED_OUTPUTS, j->op, j->tensors, out, err))
@@ -74,7 +74,7 @@ static bool reference_start(struct judge *j, struct err *err)
 {
     if (j->reference.alive)
         return true;
-    const char *const paths[] = {j->op_dir, NULL};
+    const char *const paths[] = {j->operator_folder.dir, NULL};
     const struct sandbox_paths visible = {.read_only = paths};
     return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, NULL, &j->reference, err)
            && child_shape(j, &j->reference, &j->reference_out, true, err);

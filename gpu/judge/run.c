@@ -9,7 +9,7 @@
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->op_dir};
+    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->operator_folder.dir};
     cleanup(device_needs) struct device_needs needs = {.env = {0}};
     /* A device of a test needs nothing of the host. */
     if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
