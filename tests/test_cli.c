@@ -174,6 +174,9 @@ static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
     json_put_int(c, "op_version", 1);
     json_put(c, "plan", json_pack("{s:[i]}", "grid", 7));
     json_put_str(c, "evidence", "emulated");
+    json_put_str(c, "mode", "estimate");
+    json_put(c, "speedup", json_pack("{s:f}", "median", 1.5));
+    json_put_num(c, "time_ns", 2000);
     json_put(c, "digests", json_incref(digests));
     buf_clear(&f->certificate);
     buf_clear(&f->signature);
@@ -269,10 +272,17 @@ static void test_bundle(void)
     }
 
     /* the unsigned manifest says something else */
+#define MANIFEST(plan, evidence, speedup, digest)                                                                                      \
+    "{\"plan\":{\"grid\":[" plan "]},\"evidence\":\"" evidence "\",\"mode\":\"estimate\",\"speedup\":{\"median\":" speedup "},\"time_ns\":2000.0," \
+    "\"digests\":{" digest "},\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},"    \
+    "\"target\":\"sm_90a\"}}"
     static const struct { const char *text; const char *want; } manifests[] = {
-        {"{\"plan\":{\"grid\":[7]},\"evidence\":\"emulated\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", NULL},
-        {"{\"plan\":{\"grid\":[8]},\"evidence\":\"emulated\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", "manifest.json: its \"plan\""},
-        {"{\"plan\":{\"grid\":[7]},\"evidence\":\"measured\",\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"}}", "manifest.json: its \"evidence\""},
+        {MANIFEST("7", "emulated", "1.5", ""), NULL},
+        {MANIFEST("8", "emulated", "1.5", ""), "manifest.json: its \"plan\""},
+        {MANIFEST("7", "measured", "1.5", ""), "manifest.json: its \"evidence\""},
+        {MANIFEST("7", "emulated", "9.5", ""), "manifest.json: its \"speedup\""},
+        {MANIFEST("7", "emulated", "1.5", "\"source\":\"00\""), "manifest.json: its digest of source"},
+        {MANIFEST("7", "emulated", "1.5", "\"other\":\"00\""), "manifest.json: its digest of other"},
         {"{}", "manifest.json"}, {"[", "manifest.json"}};
     for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
         cleanup(str) char *text = xfmt(manifests[i].text, right.text);

@@ -159,6 +159,35 @@ static void test_wrong(void)
     }
 }
 
+/* In the other place buffers lie as well as a caller's may: what is wrong only there is wrong. */
+static void test_places(void)
+{
+    static const char skips[] = KERNEL("    if (((unsigned long long)y & 255) == 0) return;\n" REST);
+    for (int place = DEVICE_AT_END; place <= DEVICE_AT_START; place++) {
+        static struct device_case c;
+        struct err err = {0};
+        struct device *d = NULL;
+        struct device_program *p = NULL;
+        cleanup(device_fault) struct device_fault fault = {0};
+        c = (struct device_case){.plan = {0}};
+        case_shape(&c, N);
+        bool ok = case_code(&c, &toolkit, skips, "sm_90a", &err) && device_sim.open("sim", &d, &err) &&
+                  device_sim.load(d, &c.load, &p, &fault, &err);
+        check(ok && p);
+        if (ok && p) {
+            struct device_run_result result = {0};
+            const void *const before[3] = {x, s, NULL};
+            const struct device_run how = {.tensors = before, .poison = 5, .threads = 1, .place = (enum device_place)place};
+            check(device_sim.run(p, &how, &result, &fault, &err));
+            check_int(fault.code, place == DEVICE_AT_START ? VERDICT_WRONG_RESULT : VERDICT_OK);
+            device_sim.unload(p);
+        }
+        if (d)
+            device_sim.close(d);
+        case_done(&c);
+    }
+}
+
 /* Padding between rows of a strided output is nobody's; a hole in an element is. */
 static void test_strided_output(void)
 {
@@ -235,6 +264,7 @@ int main(void)
     case_fill(x, s, N);
     test_right();
     test_wrong();
+    test_places();
     test_strided_output();
     return test_done();
 }

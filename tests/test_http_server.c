@@ -159,6 +159,9 @@ static void bad_requests_get_a_problem_that_says_why(void)
         {"GET /plain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi", 400, "invalid", "body"},
         {"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400,
          "invalid", "Content-Length"},
+        {"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length : 2\r\n\r\n{}", 400, "invalid", "name"},
+        {"GET /plain HTTP/1.1\r\nHost: localhost\r\nContent-Length\t: 2\r\n\r\nhi", 400, "invalid", "name"},
+        {"GET /plain HTTP/1.1\r\nHost: localhost\r\nA(b): 2\r\n\r\n", 400, "invalid", "name"},
         {"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nContent-Length: 40\r\n\r\n{}", 400,
          "invalid", "Content-Length"},
         {"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -195,7 +195,7 @@ static void check_shape(struct check *c, const json_t *certificate, const char *
 /* The manifest is not signed: what a loader would take from it must be what the certificate says. */
 static void check_manifest(struct check *c, const json_t *certificate)
 {
-    static const char *const keys[] = {"shape_hash", "shape", "evidence", "plan"};
+    static const char *const keys[] = {"shape_hash", "shape", "evidence", "mode", "plan", "speedup", "time_ns"};
     const struct bundle_file *f = find(c->bundle, "manifest.json");
     cleanup(json) json_t *manifest = NULL;
     struct err err = {0};
@@ -210,7 +210,16 @@ static void check_manifest(struct check *c, const json_t *certificate)
             say(c, false, "manifest.json", "its \"%s\" is not the certificate's", keys[i]);
             return;
         }
-    say(c, true, "manifest.json", "says the same as the certificate (it is not signed itself)");
+    const char *name;
+    json_t *digest;
+    json_object_foreach(json_object_get(manifest, "digests"), name, digest) {
+        const struct bundle_file *part = find(c->bundle, name);
+        if (!part || !json_is_string(digest) || strcmp(hash_of(part->data, part->size).text, json_string_value(digest)) != 0) {
+            say(c, false, "manifest.json", "its digest of %.40s is not that of the file", name);
+            return;
+        }
+    }
+    say(c, true, "manifest.json", "shape, plan, evidence, figures and digests are the certificate's (the rest of it is not signed)");
 }
 
 bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, const char *wanted_hash, verify_report *report, void *ctx,

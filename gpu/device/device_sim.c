@@ -1,6 +1,6 @@
 /*
  * The device that every host has: the plan's launches, in order, through the PTX emulator. Each buffer lies at an address of its
- * own, aligned exactly as the contract says and no more, with at least 4 KiB of nothing on both sides; every byte has a bit that
+ * own, in one place aligned exactly as the contract says and no more, in the other as well as a caller's memory may be, with at least 4 KiB of nothing on both sides; every byte has a bit that
  * says whether something has written it. So a stray access, a write to an input, a read of what nothing wrote, and an alignment
  * that was merely lucky are all found at the instruction that does them.
  *
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define GAP_BYTES UINT64_C(4096)
+#define ALIGNED_BYTES (UINT64_C(2) << 20)
 #define SIM_TARGET "sm_90a"
 
 struct device { const struct ptx_device_row *row; };
@@ -116,8 +117,14 @@ static void lay_out(const struct device_program *p, const struct device_run *how
         struct ptx_buffer *to = &a->list[a->count++];
         uint64_t alignment = (uint64_t)b->alignment_bytes, step = alignment * 2 > GAP_BYTES ? alignment * 2 : GAP_BYTES;
         size_t bytes = (size_t)b->bytes;
-        /* An odd multiple of the alignment: whoever counts on twice as much is wrong here. */
-        uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + alignment;
+        /*
+         * An odd multiple of the alignment: whoever counts on twice as much is wrong here. In the other place more than any allocator
+         * gives: who is wrong only where a caller's buffers really lie must not pass either.
+         */
+        bool aligned = how->place == DEVICE_AT_START;
+        if (aligned)
+            step = ALIGNED_BYTES;
+        uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + (aligned ? 0 : alignment);
         *to = (struct ptx_buffer){
             .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);

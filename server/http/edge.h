@@ -13,7 +13,7 @@
 /* What the checks need of the head, found in one walk over it. */
 struct head {
     const char *host, *content_length, *transfer_encoding, *origin, *authorization, *if_none_match, *content_type, *expect;
-    int hosts, content_lengths, transfer_encodings;
+    int hosts, content_lengths, transfer_encodings, odd_names;
     size_t bytes;
 };
 

@@ -7,12 +7,18 @@
 #include <string.h>
 #include <strings.h>
 
+/* A token of RFC 9110, 5.6.2. */
+static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
+
 static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     (void)kind;
     struct head *h = ctx;
     value = value ? value : "";
     h->bytes += strlen(name) + strlen(value) + 4;
+    /* The library takes "Content-Length : 2" for a header of that name, blank included; a proxy may take it for the length. */
+    if (!*name || name[strspn(name, name_characters)])
+        h->odd_names++;
     switch (name[0] | 0x20) {
     case 'h':
         if (!strcasecmp(name, "host"))
@@ -63,6 +69,8 @@ static bool refuse(struct exchange *ex, bool closes, enum err_code code, const c
 static bool check_framing(struct exchange *ex)
 {
     const struct head *h = &ex->head;
+    if (h->odd_names)
+        return refuse(ex, true, ERR_INVALID, "the name of a header holds a blank or another character that none may hold");
     if (h->content_lengths > 1)
         return refuse(ex, true, ERR_INVALID, "the header Content-Length is there more than once");
     if (h->transfer_encodings > 1)
