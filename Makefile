@@ -14,7 +14,7 @@ demo: programs ## find, judge, fetch and verify a kernel for a real shape (under
 test: install-test-packages build ## the tests that this machine can run (under 15 minutes on 2 cores)
 	@scripts/test.sh
 
-test-long: install-test-packages build ## the long suites too: soak, fuzz, the full corpus
+test-long: install-test-packages build ## the same and the long ones: more fuzzing, minutes of soak
 	@scripts/test.sh --long
 
 bench: install-bench-packages programs ## throughput against nginx, latency, judging time: figures, no verdict

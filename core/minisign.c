@@ -84,6 +84,10 @@ static bool decode(struct line l, void *to, size_t size)
     size_t got = 0;
     const char *end = NULL;
     BUG_ON(size > sizeof raw);
+    /* libsodium 1.0.18 takes some bytes above 127 for '/' */
+    for (size_t i = 0; i < l.size; i++)
+        if ((unsigned char)l.text[i] > 127)
+            return false;
     if (sodium_base642bin(raw, sizeof raw, l.text, l.size, NULL, &got, &end, sodium_base64_VARIANT_ORIGINAL) != 0 || got != size ||
         end != l.text + l.size)
         return false;

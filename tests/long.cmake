@@ -1,0 +1,10 @@
+# `make test-long`: what takes longer than a developer waits. Label `long`.
+if(TARGET test_ptx_fuzz)
+  add_test(NAME long_fuzz_ptx COMMAND test_ptx_fuzz 100000 60000)
+  add_test(NAME long_fuzz_core COMMAND test_fuzz_core 1000000 3000000)
+  set_tests_properties(long_fuzz_ptx long_fuzz_core PROPERTIES LABELS long TIMEOUT 600)
+endif()
+if(TARGET proteusd AND TARGET proteus-gpu)
+  add_test(NAME long_soak COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/long_soak.sh ${PROJECT_BINARY_DIR}/bin 180)
+  set_tests_properties(long_soak PROPERTIES SKIP_RETURN_CODE 77 LABELS long TIMEOUT 600)
+endif()
