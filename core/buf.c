@@ -26,7 +26,7 @@ void *xalloc(size_t bytes)
 void *xalloc_large(size_t bytes)
 {
     if (bytes < LARGE_PAGE_BYTES / 2)
-        return xalloc(bytes);
+        return xrealloc(NULL, bytes);
     size_t whole;
     BUG_ON(__builtin_add_overflow(bytes, LARGE_PAGE_BYTES - 1, &whole));
     whole &= ~(LARGE_PAGE_BYTES - 1);
@@ -34,7 +34,6 @@ void *xalloc_large(size_t bytes)
     if (!p)
         out_of_memory(bytes);
     (void)!madvise(p, whole, MADV_HUGEPAGE);   /* a wish: without large pages it is only slower */
-    memset(p, 0, bytes);
     return p;
 }
 

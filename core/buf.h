@@ -39,7 +39,7 @@ const char *buf_cstr(const struct buf *b);                       /* "" when empt
 DEFINE_CLEANUP(buf, struct buf, buf_done(it))
 
 void *xalloc(size_t bytes);                                      /* zeroed; never NULL, aborts */
-/* As xalloc, on large pages where the kernel has them: for tensors of megabytes, whose page faults cost more than the work. free(). */
+/* Not zeroed, on large pages where the kernel has them: for tensors of megabytes, whose page faults cost more than the work. free(). */
 void *xalloc_large(size_t bytes);
 void *xarray(size_t count, size_t item_bytes);                   /* zeroed, checked product */
 void *xrealloc(void *p, size_t bytes);

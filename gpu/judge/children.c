@@ -84,7 +84,10 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
                            sandbox_role_name(c->role), c->whose);
         }
         struct pollfd p[2] = {{.fd = c->process.fd, .events = POLLIN}, {.fd = c->process.stderr_fd, .events = POLLIN}};
-        if (poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1) < 0 && errno != EINTR)
+        int64_t asleep = clock_mono_ns();
+        int ready = poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1);
+        w->waited_ns += clock_mono_ns() - asleep;
+        if (ready < 0 && errno != EINTR)
             return err_errno(err, ERR_INTERNAL, "poll");
         if (p[1].revents & POLLIN)
             sandbox_stderr(&c->process);

@@ -16,6 +16,7 @@ struct child_watch {                    /* shared by all children of a judgement
     const char *level_needed;           /* of the sandbox: a child that reached less gets no work */
     unsigned layers;                    /* what all children so far reached */
     bool any;
+    int64_t waited_ns;                  /* in which the supervisor had nothing to do but wait for a child */
 };
 
 struct child {

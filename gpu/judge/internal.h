@@ -71,6 +71,7 @@ struct judge {
     judge_progress_fn *progress;
     void *ctx;
     int64_t started_ns;
+    int64_t began_ns;                   /* the same by clock_mono_ns */
     enum judge_mode mode;
     const json_t *task;
     const struct op *op;
