@@ -40,6 +40,8 @@
     N(cache_bytes, "cache-bytes", 67108864, 0, 17179869184, "bytes", "memory for artifacts that are served often")                \
     N(max_queued, "max-queued", 256, 1, 100000, "jobs", "jobs waiting; more are answered 429")                                    \
     N(max_shapes, "max-shapes", 64, 1, 1000, "shapes", "shapes of one job")                                                       \
+    N(max_tensor_mib, "max-tensor-mib", 2048, 1, 2048, "MiB", "the largest tensor of a shape that is searched for")               \
+    N(max_shape_mib, "max-shape-mib", 6144, 1, 6144, "MiB", "the most that all tensors of a shape may have together")             \
     N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \

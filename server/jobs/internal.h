@@ -146,12 +146,14 @@ typedef enum step_result step_fn(struct run *r);
 step_fn *step_find(const char *name);    /* NULL: there is none of that name */
 
 /* ---- judge.c ---- */
-enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */ };
+enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */,
+              JUDGE_REFUSED /* of a baseline: err says why its shape cannot be judged */ };
 /* Judges with retries; *record (a candidate's record) gets its phases and judge errors. */
 enum judged judge_candidate(struct run *r, json_t *record, const char *mode, struct judge_answer *ret, struct err *err);
 
 /* ---- settle.c: what a judgement means for candidate, shape and kernel ---- */
 enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result settle_refused(struct run *r, json_t *record, const struct err *why);   /* the shape fails, the job goes on */
 enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a);
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */

@@ -51,6 +51,7 @@ struct jobs_config {
     int runners;                    /* threads: jobs judged at once */
     int max_queued;                 /* jobs that are not under work; more is ERR_BUSY */
     int max_shapes;                 /* of one job */
+    int64_t max_tensor_bytes, max_shape_bytes;   /* of one tensor, and of all of a shape: what a judge can hold */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
     int judge_retries;              /* of one candidate after judge errors, before the job fails */

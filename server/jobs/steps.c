@@ -333,6 +333,7 @@ static enum step_result judge_current(struct run *r, const char *mode,
     case JUDGED: break;
     case JUDGE_STOP: return STEP_FAILED;
     case JUDGE_GIVE_UP: return run_fail(r, &err);
+    case JUDGE_REFUSED: return settle_refused(r, record, &err);
     }
     return is_baseline ? settle_baseline(r, record, &a) : settle(r, record, &a);
 }

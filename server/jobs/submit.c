@@ -29,6 +29,32 @@ static void move_faults(const struct faults *from, int index, bool wrapped, stru
     }
 }
 
+/* A shape that no judge could hold is refused now, not when its turn has come. */
+static bool check_size(const struct jobs *j, const struct shape *s, const char *where, struct faults *f)
+{
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    int64_t total = 0;
+    if (!shape_tensors(s, tensors, &err)) {
+        faults_add(f, where, "%s", err.text);
+        return false;
+    }
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        int64_t bytes = tensors[t].bytes;
+        if (bytes > j->config.max_tensor_bytes) {
+            faults_add(f, where, "too large to be judged: tensor %s has %lld bytes; at most %lld are taken", s->op->tensors[t].name,
+                       (long long)bytes, (long long)j->config.max_tensor_bytes);
+            return false;
+        }
+        total += bytes;   /* at most OP_MAX_TENSORS times the limit */
+    }
+    if (total <= j->config.max_shape_bytes)
+        return true;
+    faults_add(f, where, "too large to be judged: its tensors have %lld bytes together; at most %lld are taken", (long long)total,
+               (long long)j->config.max_shape_bytes);
+    return false;
+}
+
 static void take_shape(struct jobs *j, const json_t *request, int index, struct job_request *r, struct faults *f)
 {
     json_t *item = json_array_get(json_object_get(request, "shapes"), (size_t)index);
@@ -52,6 +78,8 @@ static void take_shape(struct jobs *j, const json_t *request, int index, struct 
         move_faults(&own, index, wrapped, f);
         return;
     }
+    if (!check_size(j, s, where, f))
+        return;
     struct hash_hex hash = shape_hash(s);
     for (int i = 0; i < r->shape_count; i++)
         if (strcmp(shape_hash(&r->shapes[i]).text, hash.text) == 0) {
