@@ -23,6 +23,7 @@
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \
     T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
     T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
+    T(new_signing_key, "new-signing-key", "no", false, "yes: start with a lost or another signing.key, once; clients need the new one") \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
     N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
     N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \

@@ -8,6 +8,7 @@
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/signing.h"
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -129,7 +130,7 @@ static bool open_state(struct server *s, struct err *err)
     if (!dir_make(c->data, 0700, err))
         return err_wrap(err, "the data folder (--data)");
     struct store_config store = {.dir = c->data, .map_bytes = c->store_map_bytes, .job_events_kept = c->job_events_kept};
-    if (!store_open(&store, &s->store, err) || !signer_open(c->data, &s->signer, err))
+    if (!store_open(&store, &s->store, err) || !signing_open(c->data, s->store, !strcmp(c->new_signing_key, "yes"), &s->signer, err))
         return false;
     s->auth = auth_new((int)c->max_tokens + 2);
     s->app.store = s->store;
