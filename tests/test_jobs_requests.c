@@ -194,6 +194,34 @@ static void external(void)
     check(strstr(err.text, "generator template"));
 }
 
+/* Key, candidate and its place in the list are one transaction: a second request with the key finds it and adds nothing. */
+static void external_once(void)
+{
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    char id[40];
+    struct faults f = {0};
+    struct err err = {0};
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'candidates':5}}"));
+    cleanup(json) json_t *doc = candidate_doc("time=900 "), *answer = json_of("{'fingerprint':'abc','status':202}");
+    cleanup(json) json_t *made = NULL, *second = NULL, *record = NULL, *cancelled = NULL;
+    check(jobs_add_candidate_once(w.jobs, id, doc, "caller/candidate", answer, &made, &f, &err));
+    record = get(&w, STORE_IDEMPOTENCY, "caller/candidate");
+    check_str(json_str(record, "candidate", ""), json_str(made, "id", "?"));
+    check_str(json_str(record, "fingerprint", ""), "abc");
+    check(json_equal(json_object_get(record, "body"), made));
+    check(!json_object_get(answer, "body"));
+    check(!jobs_add_candidate_once(w.jobs, id, doc, "caller/candidate", answer, &second, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    check(strstr(err.text, "Idempotency-Key") && !second);
+    check(jobs_cancel(w.jobs, id, &cancelled, &err));
+    cleanup(json) json_t *all = candidates_of(&w, id);
+    int others = 0;
+    for (size_t i = 0; i < json_array_size(all); i++)
+        others += !json_bool(json_array_get(all, i), "is_baseline", false);
+    check_int(others, 1);
+}
+
 /* Nobody sends anything: the wall limit ends it, also where it was restarted meanwhile; what waits is dropped. */
 static void external_that_waits(void)
 {
@@ -237,6 +265,7 @@ int main(int argc, char **argv)
     bad_requests();
     idempotency();
     external();
+    external_once();
     external_that_waits();
     return test_done();
 }

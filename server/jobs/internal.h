@@ -87,6 +87,9 @@ struct job_request {
     int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
     double gpu_seconds;                         /* 0: no limit of its own */
 };
+/* Adds the record STORE_IDEMPOTENCY `key` = answer + {kind: id}; the batch expects that there is none. */
+void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *kind, const char *id);
+bool key_is_taken(struct jobs *j, const char *key);   /* key NULL: false */
 json_t *job_new(const char *id, const struct job_request *r, const char *caller);
 json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate,
                              json_t *origin, bool is_baseline);

@@ -86,5 +86,8 @@ bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *e
  * it has another generator, ERR_UNPROCESSABLE (triton: names what is missing).
  */
 bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
+/* The same with a record STORE_IDEMPOTENCY `key` = `answer` + {"candidate": id, "body": the candidate}; as jobs_submit_once. */
+bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *request, const char *key, const json_t *answer,
+                             json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);

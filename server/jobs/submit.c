@@ -228,10 +228,10 @@ static bool reuse_shapes(struct jobs *j, struct store_batch *b, json_t *job, boo
     return true;
 }
 
-static void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *id)
+void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *kind, const char *id)
 {
     cleanup(json) json_t *record = answer ? json_copy((json_t *)answer) : json_object();
-    json_put_str(record, "job", id);
+    json_put_str(record, kind, id);
     store_expect(b, STORE_IDEMPOTENCY, key, NULL);
     store_put(b, STORE_IDEMPOTENCY, key, NULL, record);
 }
@@ -245,7 +245,7 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
     bool all_reused = false;
     event_state(b, job);
     if (key)
-        put_idempotency(b, key, answer, id);
+        put_idempotency(b, key, answer, "job", id);
     store_expect(b, STORE_JOB, id, NULL);
     if (r->reuse && !reuse_shapes(j, b, job, &all_reused, err)) {
         store_batch_free(b);
@@ -273,7 +273,7 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
 }
 
 /* Whether the idempotency key, and not a kernel that changed meanwhile, was in the way. */
-static bool key_is_taken(struct jobs *j, const char *key)
+bool key_is_taken(struct jobs *j, const char *key)
 {
     cleanup(json) json_t *record = NULL;
     struct err why = {0};
