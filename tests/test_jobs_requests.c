@@ -255,6 +255,73 @@ static void external_that_waits(void)
     check(!store_get(w.store, STORE_META, key, &list, &err));
 }
 
+static json_t *ends_within(struct world *w, const char *id, int64_t ns)
+{
+    for (int64_t until = clock_mono_ns() + ns; clock_mono_ns() < until; clock_sleep_ns(5000000)) {
+        cleanup(json) json_t *job = get(w, STORE_JOB, id);
+        if (json_object_get(job, "finished"))
+            break;
+    }
+    return get(w, STORE_JOB, id);
+}
+
+static void until_waiting(struct world *w, int count)
+{
+    int64_t waiting = -1;
+    for (int i = 0; i < 2000 && waiting != count; i++, clock_sleep_ns(2000000)) {
+        cleanup(json) json_t *stats = jobs_stats(w->jobs);
+        waiting = json_int(stats, "waiting", -1);
+    }
+    check_int(waiting, count);
+}
+
+/* The wall limits of jobs that wait are kept while the only runner is busy, also where a candidate came that nobody could judge. */
+static void limits_without_a_runner(void)
+{
+    cleanup(world) struct world w = {0};
+    world_open(&w);
+    w.config.runners = 1;
+    world_start(&w);
+    static const char *const requests[] = {
+        "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'wall_seconds':3}}",
+        "{'op':'scale','shapes':[{'R':5,'N':8}],'generator':'external','budget':{'wall_seconds':3}}",
+        "{'op':'scale','shapes':[{'R':7,'N':8}],'generator':'external','budget':{'wall_seconds':60}}"};
+    char ids[3][40], busy[40];
+    struct faults f;
+    struct err err;
+    for (int i = 0; i < 3; i++) {
+        snprintf(ids[i], sizeof ids[i], "%s", submit(&w, requests[i]));
+        until_waiting(&w, i + 1);
+    }
+    SET_SCRIPT("time=900 slow=6000 ");
+    snprintf(busy, sizeof busy, "%s", submit(&w, "{'op':'scale','shapes':[{'R':6,'N':8}]}"));
+    for (int i = 0; i < 2000 && w.jobs; i++, clock_sleep_ns(2000000)) {
+        cleanup(json) json_t *job = get(&w, STORE_JOB, busy);
+        if (json_int(json_object_get(job, "spent"), "candidates", 0) == 1)
+            break;
+    }
+    cleanup(json) json_t *late = NULL, *last = NULL;
+    check(add(&w, ids[1], "time=800 ", NULL, &late, &f, &err) && add(&w, ids[2], "time=800 ", NULL, &last, &f, &err));
+    for (int i = 0; i < 2; i++) {
+        cleanup(json) json_t *job = ends_within(&w, ids[i], 5000000000);
+        const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0);
+        check_str(json_str(job, "state", ""), "done");
+        check_str(json_str(shape, "why_ended", ""), "the budget of 3 wall_seconds is used up");
+    }
+    cleanup(json) json_t *still = get(&w, STORE_JOB, busy), *dropped = get(&w, STORE_CANDIDATE, json_str(late, "id", ""));
+    check_str(json_str(still, "state", ""), "running");
+    check_str(json_str(dropped, "state", ""), "dropped");
+    /* What has time left gets its turn when the runner is free. */
+    cleanup(json) json_t *judged = NULL;
+    for (int i = 0; i < 3000; i++, clock_sleep_ns(5000000)) {
+        json_decref(judged);
+        judged = get(&w, STORE_CANDIDATE, json_str(last, "id", ""));
+        if (strcmp(json_str(judged, "state", ""), "judged") == 0)
+            break;
+    }
+    check_str(code_of(judged), "ok");
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -267,5 +334,6 @@ int main(int argc, char **argv)
     external();
     external_once();
     external_that_waits();
+    limits_without_a_runner();
     return test_done();
 }

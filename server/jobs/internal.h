@@ -47,6 +47,7 @@ struct entry {
     char id[40];
     enum entry_state state;
     bool woken;                          /* something came while it was under work */
+    bool waits;                          /* it waits for candidates from outside, or for a runner to take one that came */
     int64_t deadline_ns;                 /* parked: when it is looked at again without being woken */
     int failures;                        /* steps in a row whose result could not be written */
     int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
@@ -59,7 +60,7 @@ struct jobs {
     const struct op_set *ops;
     const struct signer *signer;
     int thread_count;
-    pthread_t *threads;
+    pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
     atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
     pthread_mutex_t lock;                /* guards what follows */
     pthread_cond_t work;                 /* monotonic clock */
@@ -122,6 +123,7 @@ struct run {
     struct jobs *j;
     struct entry *e;
     json_t *job;                         /* as it is in the store */
+    bool no_judging;                     /* the caller is no runner: what would need a judge is left to one */
     int shape_index;                     /* of `shape` and `history`; -1: none loaded */
     struct shape shape;
     int64_t mark_ns, park_until_ns;      /* up to when the last run_next counted; when STEP_PARK wants to be looked at again */
@@ -129,8 +131,11 @@ struct run {
     json_t **past;                       /* judged candidates of the shape, oldest first */
 };
 enum step_result { STEP_GO, STEP_PARK, STEP_END, STEP_FAILED /* not written: later again */ };
-/* Takes steps until the job ends, has to wait, or the jobs stop. True: park it until *ret_deadline_ns. */
-bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns);
+/*
+ * Takes steps until the job ends, has to wait, or the jobs stop. True: park it until *ret_deadline_ns; *ret_waits: for candidates.
+ * no_judging: of a job that waits for candidates, only what needs no judge (its limits, its end).
+ */
+bool run_job(struct jobs *j, struct entry *e, bool no_judging, int64_t *ret_deadline_ns, bool *ret_waits);
 /* Parses the shape of that index into r->shape. ERR_UNPROCESSABLE when the operator is not what it was. */
 bool run_load_shape(struct run *r, int index, struct err *err) MUST_CHECK;
 void run_add_past(struct run *r, const json_t *record);
