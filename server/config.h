@@ -23,6 +23,7 @@
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \
     T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
     T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
+    T(new_signing_key, "new-signing-key", "no", false, "yes: start with a lost or another signing.key, once; clients need the new one") \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
     N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
     N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \
@@ -40,6 +41,8 @@
     N(cache_bytes, "cache-bytes", 67108864, 0, 17179869184, "bytes", "memory for artifacts that are served often")                \
     N(max_queued, "max-queued", 256, 1, 100000, "jobs", "jobs waiting; more are answered 429")                                    \
     N(max_shapes, "max-shapes", 64, 1, 1000, "shapes", "shapes of one job")                                                       \
+    N(max_tensor_mib, "max-tensor-mib", 2048, 1, 2048, "MiB", "the largest tensor of a shape that is searched for")               \
+    N(max_shape_mib, "max-shape-mib", 6144, 1, 6144, "MiB", "the most that all tensors of a shape may have together")             \
     N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \

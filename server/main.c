@@ -8,6 +8,7 @@
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/signing.h"
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -129,7 +130,7 @@ static bool open_state(struct server *s, struct err *err)
     if (!dir_make(c->data, 0700, err))
         return err_wrap(err, "the data folder (--data)");
     struct store_config store = {.dir = c->data, .map_bytes = c->store_map_bytes, .job_events_kept = c->job_events_kept};
-    if (!store_open(&store, &s->store, err) || !signer_open(c->data, &s->signer, err))
+    if (!store_open(&store, &s->store, err) || !signing_open(c->data, s->store, !strcmp(c->new_signing_key, "yes"), &s->signer, err))
         return false;
     s->auth = auth_new((int)c->max_tokens + 2);
     s->app.store = s->store;
@@ -197,6 +198,7 @@ static bool start(struct server *s, struct err *err)
     choose_target(s);
     struct jobs_config jobs = {
         .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes,
+        .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .judge_retries = (int)c->judge_retries, .default_target = s->target};

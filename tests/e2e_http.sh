@@ -1,7 +1,8 @@
 #!/bin/bash
-# proteusd as a process: starting, refusing to start, signals, restarts. Usage: e2e_http.sh PROTEUSD FILL
+# proteusd as a process: starting, refusing to start, signals, restarts. Usage: e2e_http.sh PROTEUSD FILL [disks]
+# disks: only what happens on full and read-only disks; that needs the right to mount, without which it is skipped (77).
 set -u
-proteusd=$1 fill=$2
+proteusd=$1 fill=$2 part=${3:-}
 dir=$(mktemp -d /tmp/proteus-e2e-XXXXXX) checks=0 failures=0 pid=0
 unset ${!PROTEUS_@} http_proxy https_proxy
 
@@ -50,6 +51,35 @@ refuses() { # refuses TEXT ARGS...: exits with an error that says so, and says n
     [ $code -ge 1 ] && [ $code -le 2 ] && [ ! -s "$dir/refused" ] && has "$dir/why" "$text"
 }
 
+# ---- full and read-only disks ----
+if [ "$part" = disks ]; then
+    mkdir "$dir/small"
+    if ! mount -t tmpfs -o size=64k tmpfs "$dir/small" 2>"$dir/why"; then
+        echo "skipped: full and read-only disks need the right to mount: $(cat "$dir/why")"
+        exit 77
+    fi
+    head -c 60000 /dev/zero >"$dir/small/filler" 2>/dev/null
+    ok "a full disk" refuses "small" --listen 127.0.0.1:0 --data "$dir/small"
+    rm "$dir/small/filler"
+    mount -o remount,ro "$dir/small"
+    ok "a read-only disk" refuses "small" --listen 127.0.0.1:0 --data "$dir/small/data"
+    mount -o remount,rw,size=2m "$dir/small"
+    start --data "$dir/small/full" --device-refresh 3600
+    head -c 4000000 /dev/zero >"$dir/small/filler" 2>/dev/null
+    got=$(status -X POST -H 'Content-Type: application/json' -d '{"scopes":["admin"]}' "$url/v1/tokens")
+    ok "a disk that fills up while serving" is "$got" 507
+    ok "is told" has "$dir/body" '"code":"no_space"'
+    ok "and served on" is "$(status "$url/healthz")" 200
+    ok "readiness names it" has <(curl -s "$url/readyz") '"what":"disk"'
+    kill -TERM "$pid"
+    wait "$pid"
+    pid=0
+    umount "$dir/small"
+    echo "$checks checks, $failures failed"
+    [ $failures = 0 ]
+    exit
+fi
+
 # ---- words ----
 "$proteusd" --help >"$dir/help" 2>&1
 ok "help" is $? 0
@@ -74,28 +104,34 @@ ok "a folder that cannot be made" refuses "/proc/none" --listen 127.0.0.1:0 --da
 mkdir "$dir/foreign"
 head -c 20000 /dev/urandom >"$dir/foreign/store.mdb"
 ok "another program's data" refuses "$dir/foreign" --listen 127.0.0.1:0 --data "$dir/foreign"
-mkdir "$dir/small"
-if mount -t tmpfs -o size=64k tmpfs "$dir/small" 2>/dev/null; then
-    head -c 60000 /dev/zero >"$dir/small/filler" 2>/dev/null
-    ok "a full disk" refuses "small" --listen 127.0.0.1:0 --data "$dir/small"
-    rm "$dir/small/filler"
-    mount -o remount,ro "$dir/small"
-    ok "a read-only disk" refuses "small" --listen 127.0.0.1:0 --data "$dir/small/data"
-    mount -o remount,rw,size=2m "$dir/small"
-    start --data "$dir/small/full" --device-refresh 3600
-    head -c 4000000 /dev/zero >"$dir/small/filler" 2>/dev/null
-    got=$(status -X POST -H 'Content-Type: application/json' -d '{"scopes":["admin"]}' "$url/v1/tokens")
-    ok "a disk that fills up while serving" is "$got" 507
-    ok "is told" has "$dir/body" '"code":"no_space"'
-    ok "and served on" is "$(status "$url/healthz")" 200
-    ok "readiness names it" has <(curl -s "$url/readyz") '"what":"disk"'
-    kill -TERM "$pid"
-    wait "$pid"
-    pid=0
-    umount "$dir/small"
-else
-    echo "skipped: full and read-only disks (mounting is not allowed here)"
-fi
+# ---- the signing key belongs to the store ----
+mkdir "$dir/keys"
+"$fill" "$dir/keys/old" 100 >/dev/null
+mv "$dir/keys/old/signing.key" "$dir/keys/kept"
+ok "kernels without their key" refuses 'signing.key is missing' --data "$dir/keys/old" --listen 127.0.0.1:0
+ok "no key was made" [ ! -e "$dir/keys/old/signing.key" ]
+cp "$dir/keys/kept" "$dir/keys/old/signing.key"
+start --data "$dir/keys/old" --device-refresh 3600
+ok "restored, it starts" [ -n "$url" ]
+stop
+start --data "$dir/keys/old" --device-refresh 3600
+ok "and again" [ -n "$url" ]
+stop
+start --data "$dir/keys/new" --device-refresh 3600
+stop
+rm "$dir/keys/new/signing.key"
+ok "a lost key, no kernels yet" refuses 'new-signing-key yes' --data "$dir/keys/new" --listen 127.0.0.1:0
+cp "$dir/keys/kept" "$dir/keys/new/signing.key"
+ok "another key" refuses 'is another key' --data "$dir/keys/new" --listen 127.0.0.1:0
+ok "a word that is none" refuses 'no yes' --new-signing-key maybe --data "$dir/keys/new"
+rm "$dir/keys/new/signing.key"
+start --data "$dir/keys/new" --device-refresh 3600 --new-signing-key yes
+ok "a new one where it is wanted" [ -s "$dir/keys/new/signing.key" ]
+ok "is logged" has "$dir/err" 'another signing key'
+stop
+start --data "$dir/keys/new" --device-refresh 3600
+ok "then it is the key" [ -n "$url" ]
+stop
 
 # ---- serving and stopping ----
 hash=$("$fill" "$dir/data" 5000)

@@ -134,6 +134,12 @@ bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *e
 
 bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f, struct err *err)
 {
+    return jobs_add_candidate_once(j, job_id, request, NULL, NULL, ret_candidate, f, err);
+}
+
+bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *request, const char *key, const json_t *answer,
+                             json_t **ret_candidate, struct faults *f, struct err *err)
+{
     cleanup(json) json_t *job = NULL, *doc = json_object();
     struct candidate c;
     if (!store_get(j->store, STORE_JOB, job_id, &job, err))
@@ -148,6 +154,13 @@ bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *reques
     json_put(doc, "candidate", json_deep_copy(request));
     struct store_batch *b = store_batch_new();
     store_put(b, STORE_CANDIDATE, json_str(doc, "id", ""), job_id, doc);
+    if (key) {
+        cleanup(json) json_t *record = json_deep_copy(answer);
+        json_put_str(record, "candidate", json_str(doc, "id", ""));
+        json_put(record, "body", json_incref(doc));
+        store_expect(b, STORE_IDEMPOTENCY, key, NULL);
+        store_put(b, STORE_IDEMPOTENCY, key, NULL, record);
+    }
     if (!store_commit(j->store, b, NULL, err))
         return false;
     *ret_candidate = steal(&doc);

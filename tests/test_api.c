@@ -160,6 +160,13 @@ static void jobs_and_pages(char first_job[80])
     check_int(get(path), 400);
 }
 
+static int post_key(const char *key, const char *path, const char *body)
+{
+    char extra[400];
+    snprintf(extra, sizeof extra, JSON_TYPE "Idempotency-Key: %s\r\n", key);
+    return ask(service.address, "POST", path, extra, body, &answer);
+}
+
 static void candidates_are_taken_until_the_job_has_ended(const char *job)
 {
     char path[200];
@@ -172,6 +179,17 @@ static void candidates_are_taken_until_the_job_has_ended(const char *job)
     check_int(get(location), 200);
     check_str(field("job"), job);
     check_int(post(path, "{\"language\":\"cuda\"}"), 400);
+    /* a repetition is answered from the store, where the key lies since the candidate does */
+    char first[4000], value[100];
+    check_int(post_key("candidate-1", path, candidate), 202);
+    snprintf(first, sizeof first, "%s", buf_cstr(&answer.body));
+    answer_header(&answer, "Location", location, sizeof location);
+    check(answer_header(&answer, "Idempotency-Replayed", value, sizeof value) == NULL || !*value);
+    check_int(post_key("candidate-1", path, candidate), 202);
+    check_str(buf_cstr(&answer.body), first);
+    check_str(answer_header(&answer, "Idempotency-Replayed", value, sizeof value), "true");
+    check_str(answer_header(&answer, "Location", value, sizeof value), location);
+    check_int(post_key("candidate-1", path, "{\"language\":\"cuda\"}"), 422);
     char cancel[200];
     snprintf(cancel, sizeof cancel, "/v1/jobs/%s/cancel", job);
     check_int(ask(service.address, "POST", cancel, NULL, "", &answer), 200);
@@ -180,13 +198,6 @@ static void candidates_are_taken_until_the_job_has_ended(const char *job)
 }
 
 /* ---- idempotency ---- */
-static int post_key(const char *key, const char *path, const char *body)
-{
-    char extra[400];
-    snprintf(extra, sizeof extra, JSON_TYPE "Idempotency-Key: %s\r\n", key);
-    return ask(service.address, "POST", path, extra, body, &answer);
-}
-
 static void *post_at_once(void *arg)
 {
     struct answer a = {0};

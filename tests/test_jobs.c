@@ -299,6 +299,45 @@ static void judges_that_fail(void)
     check_story(&w, id, wrong);
 }
 
+/* What the judge says it cannot judge is asked once: a shape fails with its words, a job that has other shapes goes on. */
+static void judges_that_refuse(void)
+{
+    static const char *const codes[] = {"unprocessable", "invalid", "too_large"};
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    char id[40], source[80];
+    SET_SCRIPT("time=900 ");
+    for (int i = 0; i < 3; i++) {
+        snprintf(source, sizeof source, "time=1000 refuse=%s ", codes[i]);
+        set_baseline(&w, source);
+        snprintf(id, sizeof id, "%s", submit(&w, SHAPE "}"));
+        cleanup(json) json_t *job = wait_job(&w, id), *all = candidates_of(&w, id);
+        check_str(json_str(job, "state", ""), "failed");
+        check_str(json_str(shape_of(job, 0), "state", ""), "failed");
+        check(strstr(json_str(shape_of(job, 0), "why_ended", ""), "no figures are known of that card"));
+        check_str(json_str(json_object_get(job, "error"), "code", ""), "unprocessable");
+        check(strstr(json_str(json_object_get(job, "error"), "text", ""), "no figures are known of that card"));
+        check_int(json_array_size(all), 1);
+        check_int(json_int(json_array_get(all, 0), "judge_errors", -1), 1);
+        check_story(&w, id, job);
+    }
+    set_baseline(&w, "time=1000 refuse=unprocessable refuse_r=9 ");
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':9,'N':8},{'R':4,'N':8}]}"));
+    cleanup(json) json_t *half = wait_job(&w, id);
+    check_str(json_str(half, "state", ""), "done");
+    check_str(json_str(shape_of(half, 0), "state", ""), "failed");
+    check_str(json_str(shape_of(half, 1), "state", ""), "done");
+    check_story(&w, id, half);
+    set_baseline(&w, "time=1000 ");
+    SET_SCRIPT("time=900 refuse=too_large ");
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':5,'N':8}]}"));
+    cleanup(json) json_t *job = wait_job(&w, id), *all = candidates_of(&w, id);
+    check_str(json_str(job, "state", ""), "failed");
+    check_str(json_str(json_object_get(job, "error"), "code", ""), "too_large");
+    check_int(json_int(json_array_get(all, 1), "judge_errors", -1), 1);
+    check_story(&w, id, job);
+}
+
 /* Stops in the middle of a judgement, within 5 s; the next start judges again and counts nothing twice. */
 static void stop_and_go_on(void)
 {
@@ -344,6 +383,7 @@ int main(int argc, char **argv)
     budgets_and_shapes();
     cancelling();
     judges_that_fail();
+    judges_that_refuse();
     stop_and_go_on();
     return test_done();
 }

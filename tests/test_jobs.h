@@ -96,7 +96,8 @@ static void world_open(struct world *w)
     must(signer_open(data, &w->signer, &err), &err);
     if (!w->config.runners)
         w->config = (struct jobs_config){.spawn = {.program = judge_program, .wall_limit_ns = 20000000000}, .runners = 2, .max_queued = 16,
-                                         .max_shapes = 4, .default_candidates = 8, .max_candidates = 50, .default_wall_seconds = 100,
+                                         .max_shapes = 4,
+                                         .max_tensor_bytes = 16 << 20, .max_shape_bytes = 24 << 20, .default_candidates = 8, .max_candidates = 50, .default_wall_seconds = 100,
                                          .max_wall_seconds = 1000, .judge_retries = 2, .default_target = "sm_90a",
                                          .find_generator = find_generator};
 }

@@ -4,6 +4,7 @@
  *   verdict=CODE  instead of ok / not_faster          reverdict=CODE  for the retest alone
  *   measured      evidence (else emulated)            gpu=N  GPU nanoseconds spent
  *   crash=N, hang=N, garbage=N, error=N  the first N judgements of this candidate go wrong so; 99: all
+ *   refuse=CODE   always that error; refuse_r=N: only for shapes whose axis R is N
  *   slow=N        milliseconds before the answer
  * Each judgement is counted in a file of $JOBS_JUDGE_DIR named by the candidate.
  */
@@ -71,6 +72,17 @@ static void phase(const char *name, const char *state)
     send(WIRE_PHASE, json_pack("{s:s,s:s,s:f}", "phase", name, "state", state, "ms", 1.5));
 }
 
+static void refuse(const json_t *task)
+{
+    const char *code = word("refuse");
+    cleanup(json) json_t *doc = code ? json_pack("{s:s,s:s}", "code", code, "text", "no figures are known of that card") : NULL;
+    long rows = number("refuse_r", 0);
+    struct err err = {0};
+    if (!code || (rows && rows != json_int(json_object_get(json_object_get(task, "shape"), "axes"), "R", 0)))
+        return;
+    exit(wire_send_json(1, WIRE_ERROR, doc, &err) ? 1 : 9);
+}
+
 static void go_wrong(long run)
 {
     if (run <= number("crash", 0))
@@ -98,7 +110,9 @@ int main(void)
     bool is_baseline = json_is_null(json_object_get(f.json, "baseline")), retest = strcmp(mode, "retest") == 0;
     send(WIRE_HELLO, json_pack("{s:s}", "version", "test"));
     phase("compile", "start");
-    go_wrong(count_run(candidate));
+    long run = count_run(candidate);
+    refuse(f.json);
+    go_wrong(run);
     clock_sleep_ns(number("slow", 0) * 1000000);
     phase("compile", "end");
     double time_ns = (double)number("time", 1000), base_ns = is_baseline ? time_ns : json_num(f.json, "baseline_time_ns", 0);

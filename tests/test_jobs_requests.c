@@ -52,6 +52,9 @@ static void bad_requests(void)
         {"{'op':'scale','shapes':[{'axes':{'R':4,'N':6}}]}", "/shapes/0/axes/N", "N % 4 == 0", ERR_INVALID},
         {"{'op':'scale','shapes':[{'axes':{'R':4,'N':8},'more':1}]}", "/shapes/0/more", "", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8},{'N':8,'R':4}]}", "/shapes/1", "same shape", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4,'N':8},{'R':4096,'N':65536}]}", "/shapes/1", "tensor x has 536870912 bytes", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'R':4096,'N':2052}]}", "/shapes/0", "tensor x has 16809984 bytes; at most 16777216", ERR_INVALID},
+        {"{'op':'scale','shapes':[{'axes':{'R':4096,'N':2048}}]}", "/shapes/0", "33554432 bytes together; at most 25165824", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':{'io':'f64'}}", "/dtypes/io", "bf16, f32", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':{'xx':'f32'}}", "/dtypes/xx", "no dtype letter", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'dtypes':[]}", "/dtypes", "object", ERR_INVALID},
@@ -191,6 +194,34 @@ static void external(void)
     check(strstr(err.text, "generator template"));
 }
 
+/* Key, candidate and its place in the list are one transaction: a second request with the key finds it and adds nothing. */
+static void external_once(void)
+{
+    cleanup(world) struct world w = {0};
+    world_new(&w);
+    char id[40];
+    struct faults f = {0};
+    struct err err = {0};
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'candidates':5}}"));
+    cleanup(json) json_t *doc = candidate_doc("time=900 "), *answer = json_of("{'fingerprint':'abc','status':202}");
+    cleanup(json) json_t *made = NULL, *second = NULL, *record = NULL, *cancelled = NULL;
+    check(jobs_add_candidate_once(w.jobs, id, doc, "caller/candidate", answer, &made, &f, &err));
+    record = get(&w, STORE_IDEMPOTENCY, "caller/candidate");
+    check_str(json_str(record, "candidate", ""), json_str(made, "id", "?"));
+    check_str(json_str(record, "fingerprint", ""), "abc");
+    check(json_equal(json_object_get(record, "body"), made));
+    check(!json_object_get(answer, "body"));
+    check(!jobs_add_candidate_once(w.jobs, id, doc, "caller/candidate", answer, &second, &f, &err));
+    check_int(err.code, ERR_CONFLICT);
+    check(strstr(err.text, "Idempotency-Key") && !second);
+    check(jobs_cancel(w.jobs, id, &cancelled, &err));
+    cleanup(json) json_t *all = candidates_of(&w, id);
+    int others = 0;
+    for (size_t i = 0; i < json_array_size(all); i++)
+        others += !json_bool(json_array_get(all, i), "is_baseline", false);
+    check_int(others, 1);
+}
+
 /* Nobody sends anything: the wall limit ends it, also where it was restarted meanwhile; what waits is dropped. */
 static void external_that_waits(void)
 {
@@ -224,6 +255,73 @@ static void external_that_waits(void)
     check(!store_get(w.store, STORE_META, key, &list, &err));
 }
 
+static json_t *ends_within(struct world *w, const char *id, int64_t ns)
+{
+    for (int64_t until = clock_mono_ns() + ns; clock_mono_ns() < until; clock_sleep_ns(5000000)) {
+        cleanup(json) json_t *job = get(w, STORE_JOB, id);
+        if (json_object_get(job, "finished"))
+            break;
+    }
+    return get(w, STORE_JOB, id);
+}
+
+static void until_waiting(struct world *w, int count)
+{
+    int64_t waiting = -1;
+    for (int i = 0; i < 2000 && waiting != count; i++, clock_sleep_ns(2000000)) {
+        cleanup(json) json_t *stats = jobs_stats(w->jobs);
+        waiting = json_int(stats, "waiting", -1);
+    }
+    check_int(waiting, count);
+}
+
+/* The wall limits of jobs that wait are kept while the only runner is busy, also where a candidate came that nobody could judge. */
+static void limits_without_a_runner(void)
+{
+    cleanup(world) struct world w = {0};
+    world_open(&w);
+    w.config.runners = 1;
+    world_start(&w);
+    static const char *const requests[] = {
+        "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'wall_seconds':3}}",
+        "{'op':'scale','shapes':[{'R':5,'N':8}],'generator':'external','budget':{'wall_seconds':3}}",
+        "{'op':'scale','shapes':[{'R':7,'N':8}],'generator':'external','budget':{'wall_seconds':60}}"};
+    char ids[3][40], busy[40];
+    struct faults f;
+    struct err err;
+    for (int i = 0; i < 3; i++) {
+        snprintf(ids[i], sizeof ids[i], "%s", submit(&w, requests[i]));
+        until_waiting(&w, i + 1);
+    }
+    SET_SCRIPT("time=900 slow=6000 ");
+    snprintf(busy, sizeof busy, "%s", submit(&w, "{'op':'scale','shapes':[{'R':6,'N':8}]}"));
+    for (int i = 0; i < 2000 && w.jobs; i++, clock_sleep_ns(2000000)) {
+        cleanup(json) json_t *job = get(&w, STORE_JOB, busy);
+        if (json_int(json_object_get(job, "spent"), "candidates", 0) == 1)
+            break;
+    }
+    cleanup(json) json_t *late = NULL, *last = NULL;
+    check(add(&w, ids[1], "time=800 ", NULL, &late, &f, &err) && add(&w, ids[2], "time=800 ", NULL, &last, &f, &err));
+    for (int i = 0; i < 2; i++) {
+        cleanup(json) json_t *job = ends_within(&w, ids[i], 5000000000);
+        const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0);
+        check_str(json_str(job, "state", ""), "done");
+        check_str(json_str(shape, "why_ended", ""), "the budget of 3 wall_seconds is used up");
+    }
+    cleanup(json) json_t *still = get(&w, STORE_JOB, busy), *dropped = get(&w, STORE_CANDIDATE, json_str(late, "id", ""));
+    check_str(json_str(still, "state", ""), "running");
+    check_str(json_str(dropped, "state", ""), "dropped");
+    /* What has time left gets its turn when the runner is free. */
+    cleanup(json) json_t *judged = NULL;
+    for (int i = 0; i < 3000; i++, clock_sleep_ns(5000000)) {
+        json_decref(judged);
+        judged = get(&w, STORE_CANDIDATE, json_str(last, "id", ""));
+        if (strcmp(json_str(judged, "state", ""), "judged") == 0)
+            break;
+    }
+    check_str(code_of(judged), "ok");
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -234,6 +332,8 @@ int main(int argc, char **argv)
     bad_requests();
     idempotency();
     external();
+    external_once();
     external_that_waits();
+    limits_without_a_runner();
     return test_done();
 }

@@ -78,11 +78,10 @@ bool claim_begin(const struct request *req, struct response *res, struct claim *
 /* What is kept of the request, before there is an answer; new reference. */
 json_t *claim_record(const struct claim *c, int status);
 /*
- * Adds what the request made ("job" or "candidate", under /v1/KINDs/ID) and the answer's body to the record. Later: the store
- * has the record with the id already, the body follows within a second. Now: durable when it returns.
+ * Adds what the request made (a "job", under /v1/jobs/ID) and the answer's body to the record. The store has the record with the id
+ * already; the body follows within a second.
  */
 void claim_keep_later(const struct request *req, const struct claim *c, json_t *record, const char *kind, const json_t *body);
-void claim_keep_now(const struct request *req, const struct claim *c, json_t *record, const char *kind, const json_t *body);
 void claim_end(const struct request *req, struct claim *c);
 
 /* ---- how often (rate.c) ---- */

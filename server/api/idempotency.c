@@ -307,17 +307,6 @@ void claim_keep_later(const struct request *req, const struct claim *c, json_t *
     pthread_mutex_unlock(&i->lock);
 }
 
-void claim_keep_now(const struct request *req, const struct claim *c, json_t *record, const char *kind, const json_t *body)
-{
-    struct store_batch *b = store_batch_new();
-    struct err err;
-    complete(record, kind, body);
-    store_put(b, STORE_IDEMPOTENCY, c->id.text, NULL, record);
-    /* the work is durable; without the record a repetition does it again, which is no reason to fail it now */
-    if (!store_commit(app_of(req)->idempotency->store, b, NULL, &err))
-        log_line(LOG_ERROR, "an Idempotency-Key could not be kept", "error", err.text, NULL);
-}
-
 void claim_end(const struct request *req, struct claim *c)
 {
     struct idempotency *i = app_of(req)->idempotency;

@@ -96,10 +96,11 @@ void jobs_post_candidate(const struct request *req, struct response *res)
     struct faults faults = {0};
     struct err err = {0};
     json_t *candidate = NULL;
-    if (jobs_add_candidate(app_of(req)->jobs, req->params[0], req->json, &candidate, &faults, &err)) {
-        cleanup(json) json_t *record = claim.held ? claim_record(&claim, 202) : NULL;
-        if (record)
-            claim_keep_now(req, &claim, record, "candidate", candidate);
+    struct jobs *jobs = app_of(req)->jobs;
+    cleanup(json) json_t *record = claim.held ? claim_record(&claim, 202) : NULL;
+    bool ok = record ? jobs_add_candidate_once(jobs, req->params[0], req->json, claim.id.text, record, &candidate, &faults, &err)
+                     : jobs_add_candidate(jobs, req->params[0], req->json, &candidate, &faults, &err);
+    if (ok) {
         respond_header(res, "Location", "/v1/candidates/%s", json_str(candidate, "id", ""));
         respond_json(res, 202, candidate);
     } else {

@@ -10,10 +10,26 @@
 #define DRAIN_MAX_BYTES ((int64_t)8 << 20)   /* of a refused body: read and dropped, so that the client sees the answer */
 #define QUERY_MAX 16
 
+/* X(field, name): headers that a request has once at most; two of them may be read differently by a proxy in front */
+#define SINGLE_HEADERS(X)                       \
+    X(host, "Host")                             \
+    X(content_length, "Content-Length")         \
+    X(transfer_encoding, "Transfer-Encoding")   \
+    X(content_type, "Content-Type")             \
+    X(content_encoding, "Content-Encoding")     \
+    X(origin, "Origin")                         \
+    X(authorization, "Authorization")           \
+    X(idempotency_key, "Idempotency-Key")       \
+    X(last_event_id, "Last-Event-ID")           \
+    X(expect, "Expect")
+
 /* What the checks need of the head, found in one walk over it. */
 struct head {
-    const char *host, *content_length, *transfer_encoding, *origin, *authorization, *if_none_match, *content_type, *expect;
-    int hosts, content_lengths, transfer_encodings, odd_names;
+#define X(field, name) const char *field;
+    SINGLE_HEADERS(X)
+#undef X
+    const char *if_none_match, *doubled;        /* doubled: the name of one that is there more than once */
+    int odd_names;
     size_t bytes;
 };
 

@@ -52,8 +52,9 @@ static bool ended(struct jobs *j, const char *id, struct err *err)
     return err_set(err, ERR_CONFLICT, "job %s has ended (%s): no more candidates are taken", id, json_str(job, "state", ""));
 }
 
-/* One try: the waiting list as it is, with one more. */
-static bool add(struct jobs *j, const char *job_id, const json_t *job, const json_t *record, struct err *err)
+/* One try: the waiting list as it is, with one more. ERR_BUSY: the list, or the key, is not as it was. */
+static bool add(struct jobs *j, const char *job_id, const json_t *job, const json_t *record, const char *idempotency, const json_t *answer,
+                struct err *err)
 {
     char key[64];
     cleanup(json) json_t *was = NULL, *now = NULL;
@@ -72,15 +73,17 @@ static bool add(struct jobs *j, const char *job_id, const json_t *job, const jso
     store_put(b, STORE_META, key, NULL, now);
     store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), job_id, record);
     event_proposed(b, record);
+    if (idempotency)
+        put_idempotency(b, idempotency, answer, "candidate", json_str(record, "id", ""));
     if (store_commit(j->store, b, NULL, &why))
         return true;
     return err_set(err, why.code == ERR_CONFLICT ? ERR_BUSY : why.code, "%s", why.text);
 }
 
-bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f,
-                        struct err *err)
+bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *request, const char *idempotency, const json_t *answer,
+                             json_t **ret_candidate, struct faults *f, struct err *err)
 {
-    cleanup(json) json_t *job = NULL, *record = NULL;
+    cleanup(json) json_t *job = NULL, *record = NULL, *kept = NULL;
     if (!store_get(j->store, STORE_JOB, job_id, &job, err))
         return false;
     if (job_is_final(job))
@@ -100,15 +103,27 @@ bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *reques
     struct id id = id_new("cand");
     record = candidate_record_new(id.text, job_id, json_str(shape, "shape_hash", ""), json_str(job, "op", ""),
                                   (json_t *)(uintptr_t)doc, NULL, false);
+    if (idempotency) {
+        kept = answer ? json_copy((json_t *)(uintptr_t)answer) : json_object();
+        json_put(kept, "body", json_incref(record));
+    }
     for (int tries = 0; tries < JOBS_TRIES; tries++) {
         struct err why = {0};
-        if (add(j, job_id, job, record, &why)) {
+        if (add(j, job_id, job, record, idempotency, kept, &why)) {
             entry_wake(j, job_id, false);
             *ret_candidate = steal(&record);
             return true;
         }
         if (why.code != ERR_BUSY)
             return err_set(err, why.code, "%s", why.text);
+        if (key_is_taken(j, idempotency))
+            return err_set(err, ERR_CONFLICT, "this Idempotency-Key is taken already");
     }
     return err_set(err, ERR_BUSY, "job %s takes candidates too fast: try again", job_id);
+}
+
+bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f,
+                        struct err *err)
+{
+    return jobs_add_candidate_once(j, job_id, request, NULL, NULL, ret_candidate, f, err);
 }

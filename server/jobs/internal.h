@@ -47,6 +47,7 @@ struct entry {
     char id[40];
     enum entry_state state;
     bool woken;                          /* something came while it was under work */
+    bool waits;                          /* it waits for candidates from outside, or for a runner to take one that came */
     int64_t deadline_ns;                 /* parked: when it is looked at again without being woken */
     int failures;                        /* steps in a row whose result could not be written */
     int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
@@ -59,7 +60,7 @@ struct jobs {
     const struct op_set *ops;
     const struct signer *signer;
     int thread_count;
-    pthread_t *threads;
+    pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
     atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
     pthread_mutex_t lock;                /* guards what follows */
     pthread_cond_t work;                 /* monotonic clock */
@@ -87,6 +88,9 @@ struct job_request {
     int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
     double gpu_seconds;                         /* 0: no limit of its own */
 };
+/* Adds the record STORE_IDEMPOTENCY `key` = answer + {kind: id}; the batch expects that there is none. */
+void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *kind, const char *id);
+bool key_is_taken(struct jobs *j, const char *key);   /* key NULL: false */
 json_t *job_new(const char *id, const struct job_request *r, const char *caller);
 json_t *candidate_record_new(const char *id, const char *job, const char *shape_hash, const char *op, json_t *candidate,
                              json_t *origin, bool is_baseline);
@@ -119,6 +123,7 @@ struct run {
     struct jobs *j;
     struct entry *e;
     json_t *job;                         /* as it is in the store */
+    bool no_judging;                     /* the caller is no runner: what would need a judge is left to one */
     int shape_index;                     /* of `shape` and `history`; -1: none loaded */
     struct shape shape;
     int64_t mark_ns, park_until_ns;      /* up to when the last run_next counted; when STEP_PARK wants to be looked at again */
@@ -126,8 +131,11 @@ struct run {
     json_t **past;                       /* judged candidates of the shape, oldest first */
 };
 enum step_result { STEP_GO, STEP_PARK, STEP_END, STEP_FAILED /* not written: later again */ };
-/* Takes steps until the job ends, has to wait, or the jobs stop. True: park it until *ret_deadline_ns. */
-bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns);
+/*
+ * Takes steps until the job ends, has to wait, or the jobs stop. True: park it until *ret_deadline_ns; *ret_waits: for candidates.
+ * no_judging: of a job that waits for candidates, only what needs no judge (its limits, its end).
+ */
+bool run_job(struct jobs *j, struct entry *e, bool no_judging, int64_t *ret_deadline_ns, bool *ret_waits);
 /* Parses the shape of that index into r->shape. ERR_UNPROCESSABLE when the operator is not what it was. */
 bool run_load_shape(struct run *r, int index, struct err *err) MUST_CHECK;
 void run_add_past(struct run *r, const json_t *record);
@@ -146,12 +154,14 @@ typedef enum step_result step_fn(struct run *r);
 step_fn *step_find(const char *name);    /* NULL: there is none of that name */
 
 /* ---- judge.c ---- */
-enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */ };
+enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */,
+              JUDGE_REFUSED /* of a baseline: err says why its shape cannot be judged */ };
 /* Judges with retries; *record (a candidate's record) gets its phases and judge errors. */
 enum judged judge_candidate(struct run *r, json_t *record, const char *mode, struct judge_answer *ret, struct err *err);
 
 /* ---- settle.c: what a judgement means for candidate, shape and kernel ---- */
 enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result settle_refused(struct run *r, json_t *record, const struct err *why);   /* the shape fails, the job goes on */
 enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a);
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */

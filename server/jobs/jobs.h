@@ -51,6 +51,7 @@ struct jobs_config {
     int runners;                    /* threads: jobs judged at once */
     int max_queued;                 /* jobs that are not under work; more is ERR_BUSY */
     int max_shapes;                 /* of one job */
+    int64_t max_tensor_bytes, max_shape_bytes;   /* of one tensor, and of all of a shape: what a judge can hold */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
@@ -85,5 +86,8 @@ bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *e
  * it has another generator, ERR_UNPROCESSABLE (triton: names what is missing).
  */
 bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
+/* The same with a record STORE_IDEMPOTENCY `key` = `answer` + {"candidate": id, "body": the candidate}; as jobs_submit_once. */
+bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *request, const char *key, const json_t *answer,
+                             json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);

@@ -1,6 +1,7 @@
 /*
  * One judgement: the task, the progress as events, and what happens when the judge itself fails. A failure of ours is retried with
- * growing pauses; a candidate that makes two judges in a row crash, where its baseline was judged well, has its verdict: fault.
+ * growing pauses, unless the judge says that it cannot do what it was asked for: it would say so again. A candidate that makes two
+ * judges in a row crash, where its baseline was judged well, has its verdict: fault.
  */
 #include "server/jobs/internal.h"
 
@@ -139,6 +140,16 @@ static bool note_error(struct judging *g, const struct err *why, int64_t errors,
     return say(g->r, "candidate.phase", doc, g->record);
 }
 
+/* Errors that lie in what was asked for and not in the day: another try ends the same way. */
+static bool is_refusal(enum err_code code)
+{
+    static const enum err_code refusals[] = {ERR_INVALID, ERR_UNPROCESSABLE, ERR_TOO_LARGE};
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (refusals[i] == code)
+            return true;
+    return false;
+}
+
 /* What follows from a failed judgement: another try (JUDGED here means: go on), a verdict in *ret, or the end of the job. */
 static enum judged after_error(struct judging *g, const struct err *why, bool *ret_again, struct judge_answer *ret, struct err *err)
 {
@@ -149,6 +160,10 @@ static enum judged after_error(struct judging *g, const struct err *why, bool *r
     *ret_again = false;
     if (!note_error(g, why, json_int(g->record, "judge_errors", 0) + 1, in_a_row))
         return JUDGE_STOP;
+    if (is_refusal(why->code)) {
+        err_set(err, why->code, "%s cannot be judged: %.440s", is_baseline ? "this shape" : json_str(g->record, "id", ""), why->text);
+        return is_baseline ? JUDGE_REFUSED : JUDGE_GIVE_UP;
+    }
     if (!is_baseline && why->code == ERR_UPSTREAM && crashed_before) {
         verdict_set(&ret->verdict, VERDICT_FAULT, "judge", "it made %d judges in a row end badly: %.400s", CRASHES_OF_A_CANDIDATE,
                     why->text);

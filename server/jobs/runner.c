@@ -111,9 +111,9 @@ static void run_done(struct run *r)
 }
 DEFINE_CLEANUP(run, struct run, run_done(it))
 
-bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns)
+bool run_job(struct jobs *j, struct entry *e, bool no_judging, int64_t *ret_deadline_ns, bool *ret_waits)
 {
-    cleanup(run) struct run r = {.j = j, .e = e, .shape_index = -1};
+    cleanup(run) struct run r = {.j = j, .e = e, .no_judging = no_judging, .shape_index = -1};
     struct err err = {0};
     enum step_result result = STEP_GO;
     if (!e->wall_from_ns)
@@ -134,6 +134,7 @@ bool run_job(struct jobs *j, struct entry *e, int64_t *ret_deadline_ns)
         return false;
     }
     *ret_deadline_ns = r.park_until_ns;
+    *ret_waits = result == STEP_PARK;
     e->failures = result == STEP_FAILED ? e->failures + 1 : 0;
     if (e->failures) {
         int doublings = e->failures - 1 < RETRY_WRITE_DOUBLINGS ? e->failures - 1 : RETRY_WRITE_DOUBLINGS;

@@ -1,6 +1,9 @@
 /*
  * The list of open jobs, in order of arrival, and the runner threads that take from it. A job waits for a runner (ready), is under
  * work (running), or waits for something from outside or for better times (parked, until woken or its deadline).
+ *
+ * One more thread, the keeper, never judges: it looks after jobs that wait for candidates when their deadline has come, so that a
+ * wall limit is kept while all runners are busy with other jobs.
  */
 #include "server/jobs/internal.h"
 
@@ -125,18 +128,39 @@ static struct entry *take(struct jobs *j)
     return NULL;
 }
 
-static void *runner_main(void *arg)
+/* As take, for the keeper: a job that waits for candidates (or for a runner, with one that came) and whose deadline has come. */
+static struct entry *take_waiting(struct jobs *j)
 {
-    struct jobs *j = arg;
+    while (!j->stopping) {
+        int64_t now_ns = clock_mono_ns(), next_ns = INT64_MAX;
+        for (struct entry *e = j->head; e; e = e->next) {
+            if (!e->waits || (e->state != ENTRY_PARKED && e->state != ENTRY_READY))
+                continue;
+            if (e->deadline_ns <= now_ns) {
+                e->state = ENTRY_RUNNING;
+                e->woken = false;
+                return e;
+            }
+            if (e->deadline_ns < next_ns)
+                next_ns = e->deadline_ns;
+        }
+        wait_work(j, next_ns);
+    }
+    return NULL;
+}
+
+static void work(struct jobs *j, struct entry *(*next)(struct jobs *), bool no_judging)
+{
     struct entry *e;
     pthread_mutex_lock(&j->lock);
-    while ((e = take(j))) {
+    while ((e = next(j))) {
         pthread_mutex_unlock(&j->lock);
         int64_t deadline_ns = 0;
-        bool park = run_job(j, e, &deadline_ns);
+        bool waits = false, park = run_job(j, e, no_judging, &deadline_ns, &waits);
         pthread_mutex_lock(&j->lock);
         if (park) {
             e->deadline_ns = deadline_ns;
+            e->waits = waits;
             e->state = e->woken ? ENTRY_READY : ENTRY_PARKED;
             pthread_cond_broadcast(&j->work);   /* others may wait for a later deadline */
         } else {
@@ -144,6 +168,17 @@ static void *runner_main(void *arg)
         }
     }
     pthread_mutex_unlock(&j->lock);
+}
+
+static void *runner_main(void *arg)
+{
+    work(arg, take, false);
+    return NULL;
+}
+
+static void *keeper_main(void *arg)
+{
+    work(arg, take_waiting, true);
     return NULL;
 }
 
@@ -179,6 +214,16 @@ static void jobs_free(struct jobs *j)
     free(j);
 }
 
+static void stop_threads(struct jobs *j)
+{
+    pthread_mutex_lock(&j->lock);
+    j->stopping = true;
+    pthread_cond_broadcast(&j->work);
+    pthread_mutex_unlock(&j->lock);
+    for (int i = 0; i < j->thread_count; i++)
+        pthread_join(j->threads[i], NULL);
+}
+
 bool jobs_start(const struct jobs_config *config, struct store *store, const struct op_set *ops, const struct signer *signer,
                 struct jobs **ret, struct err *err)
 {
@@ -204,24 +249,21 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
     j->threads = xarray((size_t)runners, sizeof *j->threads);
     while (j->thread_count < runners && pthread_create(&j->threads[j->thread_count], NULL, runner_main, j) == 0)
         j->thread_count++;
-    if (!j->thread_count) {
-        jobs_free(j);
-        return err_set(err, ERR_UNAVAILABLE, "cannot start a runner thread");
+    if (j->thread_count && pthread_create(&j->keeper, NULL, keeper_main, j) == 0) {
+        *ret = j;
+        return true;
     }
-    *ret = j;
-    return true;
+    stop_threads(j);
+    jobs_free(j);
+    return err_set(err, ERR_UNAVAILABLE, "cannot start a runner thread");
 }
 
 void jobs_stop(struct jobs *j)
 {
     if (!j)
         return;
-    pthread_mutex_lock(&j->lock);
-    j->stopping = true;
-    pthread_cond_broadcast(&j->work);
-    pthread_mutex_unlock(&j->lock);
-    for (int i = 0; i < j->thread_count; i++)
-        pthread_join(j->threads[i], NULL);
+    stop_threads(j);
+    pthread_join(j->keeper, NULL);
     jobs_free(j);
 }
 

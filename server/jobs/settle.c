@@ -102,6 +102,18 @@ enum step_result settle_baseline(struct run *r, json_t *record, struct judge_ans
     return run_commit(r, b, next, NULL);
 }
 
+enum step_result settle_refused(struct run *r, json_t *record, const struct err *why)
+{
+    struct judge_answer none = {0};
+    json_t *next = account(r, &none, "pick"), *shape = job_shape(next, r->shape_index);
+    struct store_batch *b = store_batch_new();
+    json_put_str(record, "state", "dropped");
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
+    json_put_str(shape, "state", "failed");
+    json_put_str(shape, "why_ended", why->text);
+    return run_commit(r, b, next, NULL);
+}
+
 /* The candidate's verdict stands. Where it is the shape's new best, the served kernel is decided in the same transaction. */
 static enum step_result finish_candidate(struct run *r, json_t *record, struct judge_answer *a, bool retested)
 {

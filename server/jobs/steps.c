@@ -247,14 +247,27 @@ static enum step_result propose_own(struct run *r)
 
 /* ---- candidates from outside ---- */
 
-static enum step_result wait_for_candidates(struct run *r)
+/* Until when a waiting job need not be looked at. */
+static int64_t wall_limit_ns(const struct run *r)
 {
     double left_s = json_num(json_object_get(r->job, "budget"), "wall_seconds", 0) - wall_spent(r);
-    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS;
-    int64_t limit_ns = now_ns + (int64_t)(left_s * 1e9) + 1000000;
+    return clock_mono_ns() + (int64_t)(left_s * 1e9) + 1000000;
+}
+
+static enum step_result wait_for_candidates(struct run *r)
+{
+    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS, limit_ns = wall_limit_ns(r);
     if (now_ns >= save_ns)
         return run_commit(r, store_batch_new(), run_next(r), NULL);
     r->park_until_ns = limit_ns < save_ns ? limit_ns : save_ns;
+    return STEP_PARK;
+}
+
+/* There is a candidate, but the caller is no runner: it stays where it is, and the job is ready for a runner. */
+static enum step_result leave_to_runner(struct run *r)
+{
+    r->park_until_ns = wall_limit_ns(r);
+    entry_wake(r->j, r->e->id, false);
     return STEP_PARK;
 }
 
@@ -304,6 +317,8 @@ static enum step_result propose_external(struct run *r)
             return stop_search(r, -1, reason);
         if (empty)
             return wait_for_candidates(r);
+        if (r->no_judging)
+            return leave_to_runner(r);
         enum step_result result = take_first(r, key, list, &conflict);
         if (!conflict)
             return result;
@@ -333,6 +348,7 @@ static enum step_result judge_current(struct run *r, const char *mode,
     case JUDGED: break;
     case JUDGE_STOP: return STEP_FAILED;
     case JUDGE_GIVE_UP: return run_fail(r, &err);
+    case JUDGE_REFUSED: return settle_refused(r, record, &err);
     }
     return is_baseline ? settle_baseline(r, record, &a) : settle(r, record, &a);
 }

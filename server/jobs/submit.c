@@ -29,6 +29,32 @@ static void move_faults(const struct faults *from, int index, bool wrapped, stru
     }
 }
 
+/* A shape that no judge could hold is refused now, not when its turn has come. */
+static bool check_size(const struct jobs *j, const struct shape *s, const char *where, struct faults *f)
+{
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    int64_t total = 0;
+    if (!shape_tensors(s, tensors, &err)) {
+        faults_add(f, where, "%s", err.text);
+        return false;
+    }
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        int64_t bytes = tensors[t].bytes;
+        if (bytes > j->config.max_tensor_bytes) {
+            faults_add(f, where, "too large to be judged: tensor %s has %lld bytes; at most %lld are taken", s->op->tensors[t].name,
+                       (long long)bytes, (long long)j->config.max_tensor_bytes);
+            return false;
+        }
+        total += bytes;   /* at most OP_MAX_TENSORS times the limit */
+    }
+    if (total <= j->config.max_shape_bytes)
+        return true;
+    faults_add(f, where, "too large to be judged: its tensors have %lld bytes together; at most %lld are taken", (long long)total,
+               (long long)j->config.max_shape_bytes);
+    return false;
+}
+
 static void take_shape(struct jobs *j, const json_t *request, int index, struct job_request *r, struct faults *f)
 {
     json_t *item = json_array_get(json_object_get(request, "shapes"), (size_t)index);
@@ -52,6 +78,8 @@ static void take_shape(struct jobs *j, const json_t *request, int index, struct 
         move_faults(&own, index, wrapped, f);
         return;
     }
+    if (!check_size(j, s, where, f))
+        return;
     struct hash_hex hash = shape_hash(s);
     for (int i = 0; i < r->shape_count; i++)
         if (strcmp(shape_hash(&r->shapes[i]).text, hash.text) == 0) {
@@ -200,10 +228,10 @@ static bool reuse_shapes(struct jobs *j, struct store_batch *b, json_t *job, boo
     return true;
 }
 
-static void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *id)
+void put_idempotency(struct store_batch *b, const char *key, const json_t *answer, const char *kind, const char *id)
 {
     cleanup(json) json_t *record = answer ? json_copy((json_t *)answer) : json_object();
-    json_put_str(record, "job", id);
+    json_put_str(record, kind, id);
     store_expect(b, STORE_IDEMPOTENCY, key, NULL);
     store_put(b, STORE_IDEMPOTENCY, key, NULL, record);
 }
@@ -217,7 +245,7 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
     bool all_reused = false;
     event_state(b, job);
     if (key)
-        put_idempotency(b, key, answer, id);
+        put_idempotency(b, key, answer, "job", id);
     store_expect(b, STORE_JOB, id, NULL);
     if (r->reuse && !reuse_shapes(j, b, job, &all_reused, err)) {
         store_batch_free(b);
@@ -245,7 +273,7 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
 }
 
 /* Whether the idempotency key, and not a kernel that changed meanwhile, was in the way. */
-static bool key_is_taken(struct jobs *j, const char *key)
+bool key_is_taken(struct jobs *j, const char *key)
 {
     cleanup(json) json_t *record = NULL;
     struct err why = {0};

@@ -1,4 +1,5 @@
-/* Fills a data folder with one kernel of a given size, as a job would leave it: fill DATA BYTES [SHAPE_HASH]. Prints the hash. */
+/* Fills a data folder with one kernel of a given size, as a job would leave it, and a signing key: fill DATA BYTES [SHAPE_HASH]. Prints the hash. */
+#include "core/minisign.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -12,10 +13,12 @@ int main(int argc, char **argv)
     hash_init();
     size_t bytes = (size_t)strtoull(argv[2], NULL, 10);
     struct store_config config = {.dir = argv[1], .map_bytes = (int64_t)1 << 30};
-    if (!dir_make(argv[1], 0700, &err) || !store_open(&config, &s, &err)) {
+    struct signer signer;
+    if (!dir_make(argv[1], 0700, &err) || !store_open(&config, &s, &err) || !signer_open(argv[1], &signer, &err)) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    signer_done(&signer);
     cleanup(mem) void *cubin = xalloc(bytes);
     random_bytes(cubin, bytes);
     struct hash_hex hash = hash_of("bench", 5), digest;
