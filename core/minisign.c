@@ -122,7 +122,7 @@ static bool signer_load(const char *path, const struct buf *text, struct signer 
     sodium_memzero(seed, sizeof seed);
     sodium_memzero(sk, sizeof sk);
     sodium_memzero(&secret, sizeof secret);
-    return ok || err_set(err, ERR_UNAVAILABLE, "%s is not a signing key: restore it from a backup, or remove it to have a new key made",
+    return ok || err_set(err, ERR_UNAVAILABLE, "%s is not a signing key: restore it from a backup; or move it away and start once with --new-signing-key yes, and pin the new key wherever the old one was",
                          path);
 }
 
