@@ -105,7 +105,7 @@ static bool signer_load(const char *path, const struct buf *text, struct signer 
     if (stat(path, &st) != 0)
         return err_errno(err, ERR_UNAVAILABLE, "cannot look at %s", path);
     if (st.st_mode & 077)
-        return err_set(err, ERR_UNAVAILABLE, "%s may be read by others: `chmod 600` it, or remove it to have a new key made", path);
+        return err_set(err, ERR_UNAVAILABLE, "%s may be read by others: `chmod 600` it", path);
     bool ok = next_line(&rest, &line) && starts(line, COMMENT) && next_line(&rest, &line) && decode(line, &secret, sizeof secret) &&
               !memcmp(secret.algorithm, "Ed", 2);
     unsigned char seed[crypto_sign_SEEDBYTES], pk[crypto_sign_PUBLICKEYBYTES], sk[crypto_sign_SECRETKEYBYTES];
