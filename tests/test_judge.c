@@ -160,6 +160,12 @@ static void test_faster_and_slower(void)
         check_str(json_str(c, "evidence", ""), "emulated");
         check(hash_hex_valid(json_str(json_object_get(c, "digests"), "cubin", "")));
         check_int(json_array_size(json_object_get(c, "phases")), 8);
+        /* what a caller must provide is signed with the rest */
+        const json_t *before = json_object_get(c, "preconditions");
+        check_str(json_str(before, "target", ""), "sm_90a");
+        check(json_str(before, "driver_least", NULL) && json_int(before, "workspace_bytes", -1) == 0);
+        check_int(json_int(json_object_get(json_object_get(before, "tensors"), "x"), "alignment", 0), 16);
+        check(json_is_number(json_object_get(json_object_get(json_object_get(before, "scalars"), "eps"), "value")));
         cleanup(str) char *text = json_text(c);
         check(strstr(text, "\"measured\"") == NULL);
         check(strstr(text, "integers") == NULL);          /* a hidden regime's name */
