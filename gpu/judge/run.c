@@ -181,13 +181,14 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
                                                                    : LIMIT_RUN_WALL_NS;
     int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS,
             deadline = from + limit * s->plan.step_count + grace;
+    static const char *const places[] = {[DEVICE_AT_END] = "end", [DEVICE_AT_START] = "start", [DEVICE_ODD] = "odd"};
     cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
     json_put_str(job, "poison", number);
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->schedule_seed);
     json_put_str(job, "schedule_seed", number);
-    json_put_str(job, "place", o->place == DEVICE_AT_START ? "start" : "end");
+    json_put_str(job, "place", places[o->place]);
     json_put_bool(job, "check_races", o->check_races);
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
