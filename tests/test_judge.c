@@ -141,6 +141,31 @@ static void test_baseline_alone(void)
     judge_result_done(&r);
 }
 
+/* A card that no table knows: nobody's estimate, so no judgement. Another that it knows: the certificate says which. */
+static void test_targets(void)
+{
+    struct judge_result r;
+    struct err err = {0};
+    json_t *task = task_of(candidate_of(PLAN("k"), 0), NULL, "triage");
+    json_put_str(json_object_get(task, "shape"), "target", "sm_86");
+    check(!judge(task, &r, &err));
+    check_int(err.code, ERR_UNPROCESSABLE);
+    check(strstr(err.text, "targets with a device row: sm_90a, sm_80") != NULL);
+    task = task_of(candidate_of(PLAN("k"), 0), NULL, "full");
+    json_put_str(json_object_get(task, "shape"), "target", "sm_80");
+    bool ok = judge(task, &r, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok && r.certificate);
+    if (!ok)
+        return;
+    const json_t *device = json_object_get(r.certificate, "device");
+    check_str(json_str(device, "name", ""), "emulator (A100's figures)");
+    check_str(json_str(device, "target", ""), "sm_80");
+    check_str(json_str(json_object_get(r.figures, "terms"), "modelled", ""), "A100");
+    judge_result_done(&r);
+}
+
 static void test_faster_and_slower(void)
 {
     struct judge_result r;
@@ -338,6 +363,7 @@ int main(int argc, char **argv)
         test_skip(err.text);
     source = buf_take(&text);
     test_baseline_alone();
+    test_targets();
     test_faster_and_slower();
     test_planted();
     test_details();

@@ -70,6 +70,21 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
     return true;
 }
 
+/* On sim: which card the figures are of, by the shape's target (the child says what it would be without one). */
+static json_t *info_for(const struct judge *j, const json_t *info, const char *device)
+{
+    const struct ptx_device_row *row = strcmp(device, "sim") == 0 ? ptx_device_find(j->shape.target) : NULL;
+    json_t *doc = json_deep_copy(info);
+    if (!row)
+        return doc;
+    cleanup(str) char *name = xfmt("emulator (%s's figures)", row->name);
+    json_put_str(doc, "name", name);
+    json_put_str(doc, "target", row->target);
+    json_put_int(doc, "sm_count", row->sm_count);
+    json_put_int(doc, "l2_bytes", (int64_t)row->l2_bytes);
+    return doc;
+}
+
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
 {
     if (s->opened)
@@ -86,7 +101,7 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
         return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device,
                        json_str(info, "target", "?"));
     json_decref(s->info);
-    s->info = json_incref((json_t *)(uintptr_t)info);
+    s->info = info_for(j, info, device);
     s->opened = true;
     count_card_time(j, s, from);
     return true;

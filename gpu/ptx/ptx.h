@@ -166,6 +166,7 @@ struct ptx_device_row {           /* figures and where they come from: gpu/ptx/d
     const char *sources;
 };
 const struct ptx_device_row *ptx_device_find(const char *name_or_target);   /* "H200", "sm_90a"; NULL if unknown */
+void ptx_device_targets(struct buf *to);      /* "sm_90a, sm_80": each once */
 
 struct ptx_resources { int registers_thread; uint32_t static_shared_bytes, local_bytes_thread; };  /* of the assembled cubin */
 struct ptx_estimate {
