@@ -33,6 +33,15 @@ static void bounds(void)
     check_str(b.finding.text, "thread (31,0,0) of block (0,0,0) reads 4 bytes at offset 128 of x, which has 128 bytes (line 17)");
     check_str(b.finding.buffer, "x");
     check_str(b.finding.opcode, "ld.global.u32");
+    {
+        RUN(null, "st.global.u32 [0], %r1;", 32, PTX_OUT_OF_BOUNDS);
+        check(strstr(null.finding.text, "writes 4 bytes at address 0x0, in no buffer") != NULL);
+        check_str(null.finding.buffer, "");
+        RUN(odd, "mov.u64 %rd6, 3; ld.global.u32 %r2, [%rd6];", 32, PTX_MISALIGNED);
+        check(strstr(odd.finding.text, "address 0x3, in no buffer and not a multiple of 4") != NULL);
+        RUN(before, "ld.global.u32 %r2, [%rd1+-4096];", 32, PTX_OUT_OF_BOUNDS);
+        check(strstr(before.finding.text, "offset -4096 of x") != NULL);
+    }
     check_str(b.finding.source_file, "candidate.cu");
     check_int(b.finding.source_line, 17);
     check_int(b.finding.offset_bytes, 128);
