@@ -481,6 +481,11 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         where[lane] = p.data;
         last = p;
         take_lane(w, i, list, lane, p.data);
+        if (p.region && p.region->last) {
+            take_lane(w, i, list, lane, value);
+            if (!race_grid(w, i, lane, &p, value, bytes))
+                return false;
+        }
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
     }
@@ -559,6 +564,12 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
+    for (int lane = 0; p.region && p.region->last && lane < WARP_LANES; lane++, p.offset += bytes) {
+        uint8_t value[64];
+        take_lane(w, i, list, lane, value);
+        if (!race_grid(w, i, lane, &p, value, bytes))
+            return false;
+    }
     return true;
 }
 

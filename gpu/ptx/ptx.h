@@ -148,7 +148,7 @@ enum ptx_class {
 /*
  * Runs one launch to its end or to the first finding. Buffers' data and initialised bits change in place. Every access is
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
- * shared-memory races between warps where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
+ * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
 struct ptx_run_options { struct ptx_limits limits; uint64_t schedule_seed; bool check_races; };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
