@@ -312,13 +312,25 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
     return n;
 }
 
+/* Controls: C0 but tab and newline, DEL, C1, and what turns the direction of text: a line must not look like another one. */
+static bool utf8_control(const unsigned char *p, size_t n)
+{
+    if (n == 1)
+        return (p[0] < 0x20 || p[0] == 0x7f) && p[0] != '\n' && p[0] != '\t';
+    if (n == 2)
+        return p[0] == 0xc2 && p[1] < 0xa0;                                                  /* U+0080 to U+009F */
+    if (n != 3 || p[0] != 0xe2)
+        return false;
+    return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae))) /* U+200E/F, U+202A to U+202E */
+           || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);                                 /* U+2066 to U+2069 */
+}
+
 void utf8_clean(struct buf *to, const char *text, size_t size)
 {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
         size_t n = utf8_sequence(p + i, size - i);
-        bool control = n == 1 && (p[i] < 0x20 || p[i] == 0x7f) && p[i] != '\n' && p[i] != '\t';
-        if (!n || control)
+        if (!n || utf8_control(p + i, n))
             buf_str(to, "\xef\xbf\xbd");
         else
             buf_add(to, p + i, n);

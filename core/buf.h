@@ -58,6 +58,7 @@ char *self_dir(void);
 bool fd_write_all(int fd, const void *data, size_t size, struct err *err) MUST_CHECK;
 bool fd_read_all(int fd, void *data, size_t size, struct err *err) MUST_CHECK;
 
-/* Copies text with every byte sequence that is not UTF-8, and every control character but \n and \t, as U+FFFD. */
+/* Copies text with every byte sequence that is not UTF-8, and every control character (C0 but \n and \t, DEL, C1, and those that
+ * turn the direction of text), as U+FFFD. */
 void utf8_clean(struct buf *to, const char *text, size_t size);
 bool utf8_valid(const char *text, size_t size);

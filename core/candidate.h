@@ -69,5 +69,8 @@ bool plan_resolve(const struct candidate *c, const struct shape *s, struct plan 
 json_t *plan_encode(const struct plan *p, const struct shape *s);
 /* The inverse: a plan as plan_encode wrote it, for the same shape (a child of the judge gets it so). */
 bool plan_parse(const json_t *doc, const struct shape *s, struct plan *ret, struct err *err) MUST_CHECK;
+/* What a caller must provide, and the kernel was proved for nothing else: least driver for the toolkit ("13.0"; may be NULL),
+ * workspace, tensors and scalars. The same in manifest and signed certificate; new reference in *ret. */
+bool plan_preconditions(const struct plan *p, const struct shape *s, const char *toolkit, json_t **ret, struct err *err) MUST_CHECK;
 /* The -D options of candidate and shape, one a line ("-DROWS=2\n-DAXIS_B=4\n-DDTYPE_io=__nv_bfloat16\n"). False: rejected.plan. */
 bool candidate_options(const struct candidate *c, const struct shape *s, struct buf *to, char *why, size_t why_size) MUST_CHECK;

@@ -258,3 +258,61 @@ bool plan_parse(const json_t *doc, const struct shape *s, struct plan *ret, stru
         return err_set(err, ERR_INVALID, "plan: %s", why);
     return true;
 }
+
+/* ---- what a caller must provide ---- */
+/* Least driver for a toolkit's major version: NVIDIA's table of minor-version compatibility. */
+static const struct { int major; const char *driver; } drivers[] = {{11, "450.80.02"}, {12, "525.60.13"}, {13, "580.65.06"}};
+
+static json_t *integers(const int64_t *list, int count)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(array, json_integer(list[i]));
+    return array;
+}
+
+static json_t *tensors_encode(const struct shape *s, const struct tensor *tensors)
+{
+    static const char *const roles[] = {[OP_INPUT] = "input", [OP_INOUT] = "inout", [OP_OUTPUT] = "output"};
+    json_t *doc = json_object();
+    for (int i = 0; i < s->op->tensor_count; i++) {
+        const struct tensor *t = &tensors[i];
+        json_t *one = json_object();
+        json_put_str(one, "role", roles[t->spec->role]);
+        json_put_str(one, "dtype", dtype_name(t->dtype));
+        json_put(one, "dims", integers(t->dims, t->rank));
+        json_put(one, "strides", integers(t->strides, t->rank));
+        json_put_int(one, "alignment", t->spec->alignment_bytes);
+        json_put_int(one, "bytes", t->bytes);
+        json_put(doc, t->spec->name, one);
+    }
+    return doc;
+}
+
+bool plan_preconditions(const struct plan *p, const struct shape *s, const char *toolkit, json_t **ret, struct err *err)
+{
+    cleanup(mem) void *memory = xarray(OP_MAX_TENSORS, sizeof(struct tensor));
+    struct tensor *tensors = memory;
+    if (!shape_tensors(s, tensors, err))
+        return false;
+    json_t *doc = json_object();
+    const char *driver = NULL;
+    int64_t workspace = 0;
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (toolkit && atoi(toolkit) == drivers[i].major)
+            driver = drivers[i].driver;
+    for (int i = 0; i < p->workspace_count; i++)
+        workspace += p->workspaces[i].bytes;
+    json_put_str(doc, "target", s->target);
+    json_put(doc, "driver_least", driver ? json_string(driver) : json_null());
+    json_put_int(doc, "workspace_bytes", workspace);
+    json_put(doc, "tensors", tensors_encode(s, tensors));
+    json_t *scalars = json_object();
+    for (int i = 0; i < s->op->scalar_count; i++) {
+        const struct op_scalar *scalar = &s->op->scalars[i];
+        json_put(scalars, scalar->name, json_pack("{s:s,s:f}", "dtype", dtype_name(scalar->dtype), "value", scalar->value));
+    }
+    json_put(doc, "scalars", scalars);
+    *ret = doc;
+    return true;
+}

@@ -70,6 +70,11 @@ static void run_candidate(float *x, float *s, float *y, float *w, int n)
         if (w)
             w[0] = 1;
     }
+    /* counts on memory that is aligned, or on memory that is not */
+    if (what && strcmp(what, "needs_32") == 0 && (uintptr_t)y % 32)
+        *(volatile float *)8 = 1;
+    if (what && strcmp(what, "fails_2m") == 0 && (uintptr_t)x % GRANULE == 0 && (uintptr_t)y % GRANULE == 0)
+        *(volatile float *)8 = 1;
     if (what && strcmp(what, "past_end") == 0)
         ((volatile float *)y)[n] = 1;
     if (what && strcmp(what, "write_input") == 0)
@@ -179,11 +184,18 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char v, size_t n, CUstream s) 
 CUresult cuMemGetAllocationGranularity(size_t *n, const CUmemAllocationProp *p, CUmemAllocationGranularity_flags f) { (void)p, (void)f; *n = GRANULE; return CUDA_SUCCESS; }
 CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t a, CUdeviceptr at, unsigned long long f)
 {
-    (void)a, (void)at, (void)f;
-    void *m = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    (void)at, (void)f;
+    char *m = mmap(NULL, n + a, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t before = a ? (a - (uintptr_t)m % a) % a : 0;     /* aligned as asked; what is too much goes back */
+    if (before)
+        munmap(m, before);
+    if (a - before)
+        munmap(m + before + n, a - before);
     live_maps++;
-    *p = (CUdeviceptr)m;
-    return m == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    *p = (CUdeviceptr)(m + before);
+    return CUDA_SUCCESS;
 }
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) { live_maps--; munmap((void *)p, n); return CUDA_SUCCESS; }
 CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f) { (void)p, (void)f; *h = n; return CUDA_SUCCESS; }

@@ -173,6 +173,7 @@ static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
     json_put_str(c, "shape_hash", hash_of(canonical, strlen(canonical)).text);
     json_put_int(c, "op_version", 1);
     json_put(c, "plan", json_pack("{s:[i]}", "grid", 7));
+    json_put(c, "preconditions", json_pack("{s:{s:{s:[i]}},s:i}", "tensors", "x", "strides", 64, "workspace_bytes", 256));
     json_put_str(c, "evidence", "emulated");
     json_put_str(c, "mode", "estimate");
     json_put(c, "speedup", json_pack("{s:f}", "median", 1.5));
@@ -272,10 +273,12 @@ static void test_bundle(void)
     }
 
     /* the unsigned manifest says something else */
-#define MANIFEST(plan, evidence, speedup, digest)                                                                                      \
+#define MANIFEST_NEEDS(plan, evidence, speedup, digest, needs)                                                                         \
     "{\"plan\":{\"grid\":[" plan "]},\"evidence\":\"" evidence "\",\"mode\":\"estimate\",\"speedup\":{\"median\":" speedup "},\"time_ns\":2000.0," \
     "\"digests\":{" digest "},\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},"    \
-    "\"target\":\"sm_90a\"}}"
+    "\"target\":\"sm_90a\"}" needs "}"
+#define NEEDS(stride, workspace) ",\"preconditions\":{\"tensors\":{\"x\":{\"strides\":[" stride "]}},\"workspace_bytes\":" workspace "}"
+#define MANIFEST(plan, evidence, speedup, digest) MANIFEST_NEEDS(plan, evidence, speedup, digest, NEEDS("64", "256"))
     static const struct { const char *text; const char *want; } manifests[] = {
         {MANIFEST("7", "emulated", "1.5", ""), NULL},
         {MANIFEST("8", "emulated", "1.5", ""), "manifest.json: its \"plan\""},
@@ -283,6 +286,9 @@ static void test_bundle(void)
         {MANIFEST("7", "emulated", "9.5", ""), "manifest.json: its \"speedup\""},
         {MANIFEST("7", "emulated", "1.5", "\"source\":\"00\""), "manifest.json: its digest of source"},
         {MANIFEST("7", "emulated", "1.5", "\"other\":\"00\""), "manifest.json: its digest of other"},
+        {MANIFEST_NEEDS("7", "emulated", "1.5", "", NEEDS("32", "256")), "manifest.json: its \"preconditions\""},
+        {MANIFEST_NEEDS("7", "emulated", "1.5", "", NEEDS("64", "0")), "manifest.json: its \"preconditions\""},
+        {MANIFEST_NEEDS("7", "emulated", "1.5", "", ""), "manifest.json: its \"preconditions\""},
         {"{}", "manifest.json"}, {"[", "manifest.json"}};
     for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
         cleanup(str) char *text = xfmt(manifests[i].text, right.text);

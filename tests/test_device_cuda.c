@@ -251,10 +251,18 @@ int main(void)
         test_skip("the libcuda.so.1 found is not the test's: run this through ctest");
     IN_A_CHILD(run_case("good", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_AT_START, VERDICT_OK, true));
+    IN_A_CHILD(run_case("good", DEVICE_ODD, VERDICT_OK, true));
     IN_A_CHILD(run_case("past_end", DEVICE_AT_END, VERDICT_OK,
                         false)); /* 1003 floats: 4 bytes of alignment are left, and watched */
     IN_A_CHILD(run_case("write_input", DEVICE_AT_END, VERDICT_OUT_OF_BOUNDS, true));
-    IN_A_CHILD(run_case("near_before", DEVICE_AT_START, VERDICT_OK, false));
+    IN_A_CHILD(run_case("near_before", DEVICE_ODD, VERDICT_OK, false));
+    IN_A_CHILD(run_case("near_before", DEVICE_AT_START, VERDICT_OUT_OF_BOUNDS, true));     /* unmapped before it */
+    IN_A_CHILD(run_case("near_after", DEVICE_ODD, VERDICT_OK, false));
+    IN_A_CHILD(run_case("needs_32", DEVICE_ODD, VERDICT_OUT_OF_BOUNDS, true));
+    IN_A_CHILD(run_case("needs_32", DEVICE_AT_START, VERDICT_OK, true));
+    IN_A_CHILD(run_case("fails_2m", DEVICE_AT_START, VERDICT_OUT_OF_BOUNDS, true));
+    IN_A_CHILD(run_case("fails_2m", DEVICE_ODD, VERDICT_OK, true));
+    IN_A_CHILD(run_case("fails_2m", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("near_before", DEVICE_AT_END, VERDICT_OK, false));
     IN_A_CHILD(run_case("near_after", DEVICE_AT_START, VERDICT_OK, false));
     IN_A_CHILD(run_timing());

@@ -141,6 +141,31 @@ static void test_baseline_alone(void)
     judge_result_done(&r);
 }
 
+/* A card that no table knows: nobody's estimate, so no judgement. Another that it knows: the certificate says which. */
+static void test_targets(void)
+{
+    struct judge_result r;
+    struct err err = {0};
+    json_t *task = task_of(candidate_of(PLAN("k"), 0), NULL, "triage");
+    json_put_str(json_object_get(task, "shape"), "target", "sm_86");
+    check(!judge(task, &r, &err));
+    check_int(err.code, ERR_UNPROCESSABLE);
+    check(strstr(err.text, "targets with a device row: sm_90a, sm_80") != NULL);
+    task = task_of(candidate_of(PLAN("k"), 0), NULL, "full");
+    json_put_str(json_object_get(task, "shape"), "target", "sm_80");
+    bool ok = judge(task, &r, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok && r.certificate);
+    if (!ok)
+        return;
+    const json_t *device = json_object_get(r.certificate, "device");
+    check_str(json_str(device, "name", ""), "emulator (A100's figures)");
+    check_str(json_str(device, "target", ""), "sm_80");
+    check_str(json_str(json_object_get(r.figures, "terms"), "modelled", ""), "A100");
+    judge_result_done(&r);
+}
+
 static void test_faster_and_slower(void)
 {
     struct judge_result r;
@@ -160,6 +185,12 @@ static void test_faster_and_slower(void)
         check_str(json_str(c, "evidence", ""), "emulated");
         check(hash_hex_valid(json_str(json_object_get(c, "digests"), "cubin", "")));
         check_int(json_array_size(json_object_get(c, "phases")), 8);
+        /* what a caller must provide is signed with the rest */
+        const json_t *before = json_object_get(c, "preconditions");
+        check_str(json_str(before, "target", ""), "sm_90a");
+        check(json_str(before, "driver_least", NULL) && json_int(before, "workspace_bytes", -1) == 0);
+        check_int(json_int(json_object_get(json_object_get(before, "tensors"), "x"), "alignment", 0), 16);
+        check(json_is_number(json_object_get(json_object_get(json_object_get(before, "scalars"), "eps"), "value")));
         cleanup(str) char *text = json_text(c);
         check(strstr(text, "\"measured\"") == NULL);
         check(strstr(text, "integers") == NULL);          /* a hidden regime's name */
@@ -332,6 +363,7 @@ int main(int argc, char **argv)
         test_skip(err.text);
     source = buf_take(&text);
     test_baseline_alone();
+    test_targets();
     test_faster_and_slower();
     test_planted();
     test_details();

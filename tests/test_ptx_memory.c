@@ -33,6 +33,15 @@ static void bounds(void)
     check_str(b.finding.text, "thread (31,0,0) of block (0,0,0) reads 4 bytes at offset 128 of x, which has 128 bytes (line 17)");
     check_str(b.finding.buffer, "x");
     check_str(b.finding.opcode, "ld.global.u32");
+    {
+        RUN(null, "st.global.u32 [0], %r1;", 32, PTX_OUT_OF_BOUNDS);
+        check(strstr(null.finding.text, "writes 4 bytes at address 0x0, in no buffer") != NULL);
+        check_str(null.finding.buffer, "");
+        RUN(odd, "mov.u64 %rd6, 3; ld.global.u32 %r2, [%rd6];", 32, PTX_MISALIGNED);
+        check(strstr(odd.finding.text, "address 0x3, in no buffer and not a multiple of 4") != NULL);
+        RUN(before, "ld.global.u32 %r2, [%rd1+-4096];", 32, PTX_OUT_OF_BOUNDS);
+        check(strstr(before.finding.text, "offset -4096 of x") != NULL);
+    }
     check_str(b.finding.source_file, "candidate.cu");
     check_int(b.finding.source_line, 17);
     check_int(b.finding.offset_bytes, 128);
@@ -231,6 +240,45 @@ static void which_block(void)
     }
 }
 
+/* Blocks that write different values to one place; and what is no race. */
+static void between_blocks(void)
+{
+#define OWN "mov.u32 %r2, %ctaid.x; "
+    static const struct { const char *body; int block; bool check; enum ptx_finding_kind want; } cases[] = {
+        {OWN "st.global.u32 [%rd2], %r2;", 1, true, PTX_RACE},
+        {OWN "st.global.u32 [%rd2], %r2;", 1, false, PTX_CLEAN},
+        {OWN "st.u16 [%rd2+2], %r2;", 1, true, PTX_RACE},
+        {OWN "st.global.u32 [%rd5], %r2;", 32, true, PTX_RACE},                                         /* a whole row */
+        {OWN "cvt.u64.u32 %rd6, %r2; st.global.u64 [%rd2+8], %rd6;", 1, true, PTX_RACE},
+        {OWN "st.global.v2.u32 [%rd2], {7, %r2};", 1, true, PTX_RACE},
+        {OWN "st.global.u32 [%rd2], 7;", 1, true, PTX_CLEAN},                                           /* equal values */
+        {OWN "st.global.u32 [%rd5], %r1;", 32, true, PTX_CLEAN},
+        {OWN "cvt.u64.u32 %rd6, %r2; add.s64 %rd6, %rd2, %rd6; st.global.u8 [%rd6], %r2;", 1, true, PTX_CLEAN},   /* bytes of one word */
+        {OWN "mul.wide.u32 %rd6, %r2, 4; add.s64 %rd6, %rd2, %rd6; st.global.u32 [%rd6], 1; st.global.u32 [%rd6], %r2;", 1, true, PTX_CLEAN},
+        {OWN "atom.global.exch.b32 %r3, [%rd1+0], %r2; st.global.u32 [%rd2], %r2;", 1, true, PTX_CLEAN},   /* could order them */
+        {OWN "st.volatile.global.u32 [%rd2], %r2;", 1, true, PTX_CLEAN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int threads = 1; threads <= 4; threads++) {
+            cleanup(bench) struct bench b = {0};
+            char text[4096];
+            uint32_t fill[32] = {0};
+            snprintf(text, sizeof text, "%s%s%s\nret;\n}\n", ENTRY, COMMON, cases[i].body);
+            check(bench_text(&b, text));
+            bench_buffer(&b, "x", sizeof fill, true, fill);
+            bench_buffer(&b, "y", sizeof fill, true, fill);
+            b.launch.grid[0] = 16;
+            b.launch.block[0] = (uint32_t)cases[i].block;
+            b.options.limits.threads = threads;
+            b.options.check_races = cases[i].check;
+            check_int(bench_run(&b), cases[i].want);
+            if (b.finding.kind != cases[i].want)
+                fprintf(stderr, "  %s: %s\n", cases[i].body, b.finding.text);
+            if (cases[i].want == PTX_RACE)
+                check(strstr(b.finding.text, "of y where block (") && strstr(b.finding.text, "writes a different value"));
+        }
+}
+
 int main(void)
 {
     bounds();
@@ -240,5 +288,6 @@ int main(void)
     local_and_module();
     limits();
     which_block();
+    between_blocks();
     return test_done();
 }

@@ -78,6 +78,8 @@ static void accepted(void)
     good(HEAD ".global .align 4 .f32 t[2][2] = {{0f3F800000, 1.5}, {-2.0, 0}};\n.const .u32 c = 5, e = 0x10;\n.weak .global .u8 w;\n.visible .global .u64 p = t;\n");
     good(HEAD ".visible .entry k() { .pragma \"nounroll\"; .reg .b64 %rd<2>; prefetch.global.L2 [%rd1]; ld.global.L1::no_allocate.L2::128B.b64 %rd1, [%rd1+-8]; ret; }");
     good(HEAD ".visible .entry k() { .reg .b32 %r<9>; .reg .b64 %rd<3>; tex.2d.v4.s32.f32 {%r1,%r2,%r3,%r4}, [%rd1, {%r5,%r6}]; cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4]; ret; }");
+    good(HEAD ".entry k()\n.explicitcluster\n.maxclusterrank 8\n.maxnctapersm 2\n.pragma \"nounroll\";\n{ .pragma \"a\", \"b\"; P: .callprototype (.param .b32 _) _ (.param .b64 _, .param .b32 _) .noreturn .abi_preserve 3; T: .calltargets f; ret; }\n.pragma \"c\";\n");
+    good(HEAD "@@DWARF .section .debug_info, \"\", @progbits\n.func .noreturn .attribute(.unified(1, 2)) f() { ret; }\n");
     good(HEAD ".section .debug_str { L: .b8 95,90\n.b8 1 }\n");
     good(HEAD ".visible .entry k()\n{\nret;\n}\n\t.file\t1 \"a\\b.cu\", 12, 13\n");
 }
@@ -100,6 +102,25 @@ static void refused(void)
     bad(HEAD ".entry k() { .shared .b8 s[2000000]; }", PTX_RESOURCE, 4);
     bad(HEAD ".global .b8 s[99999999999];", PTX_RESOURCE, 4);
     bad(HEAD ".entry k(.param .b8 s[99999]) { }", PTX_RESOURCE, 4);
+    /* what is not known is not passed over: the next instruction would be lost with it */
+    bad(HEAD ".entry k() {\n.hidden_thing\ntrap;\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\n.hidden { trap; }\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\n.section .debug_str { .b8 1 }\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\n.pragma \"nounroll\" trap;\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\n.pragma trap;\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\nP: .callprototype _ (.param .b32 _)\ntrap;\nret; }", PTX_SYNTAX, 6);
+    bad(HEAD ".entry k() {\nP: .callprototype _ (.param .b32 _;\ntrap;\nret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k() {\nP: .calltargets a, b\ntrap;\nret; }", PTX_SYNTAX, 6);
+    bad(HEAD ".entry k()\n.secret 3\n{ ret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".entry k()\n.explicitcluster 3\n{ ret; }", PTX_SYNTAX, 5);
+    bad(HEAD ".func .secret g() { ret; }", PTX_SYNTAX, 4);
+    bad(HEAD ".secret\n.entry k() { ret; }", PTX_SYNTAX, 4);
+    bad(HEAD ".section .text { .b8 1 }\n", PTX_SYNTAX, 4);
+    bad(HEAD ".section .debug_str .entry k() { ret; }\n", PTX_SYNTAX, 4);
+    bad(HEAD "@ .entry k() { ret; }\n", PTX_SYNTAX, 4);
+    struct ptx_finding f;
+    cleanup(ptx) struct ptx_module *none = parse(HEAD ".entry k() {\n.hidden_thing\ntrap; ret; }", &f);
+    check_str(f.text, "PTX line 5: an unknown directive in a function near \".hidden_thing\"");
 }
 
 static double seconds(void)

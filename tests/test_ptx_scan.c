@@ -66,6 +66,17 @@ static void rules(void)
     rule("", "P: .callprototype _ (); call %rd1, P;", "indirect_call", false, false, false);
     rule("", "mov.u32 %r1, %clock;", "clock", false, false, false);
     rule("", "mov.u64 %rd2, %globaltimer;", "clock", false, false, false);
+    rule("", "mov.b64 %rd2, {%clock, %clock_hi};", "clock", false, false, false);
+    static const char *const places[] = {"%smid", "%nsmid", "%warpid", "%nwarpid"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char body[64];
+        snprintf(body, sizeof body, "mov.u32 %%r1, %s;", places[i]);
+        rule("", body, "placement", false, false, false);
+    }
+    rule("", "mov.u64 %rd2, %gridid;", "placement", false, false, false);
+    rule("", "mov.b64 %rd2, {%r1, %smid};", "placement", false, false, false);
+    s = scan("", "mov.u32 %r1, %tid.x; mov.u32 %r2, %laneid; mov.u32 %r3, %ctaid.x;", NULL);
+    check_int(s.flag_count, 0);
     rule("", "nanosleep.u32 20;", "nanosleep", false, false, false);
     rule("", "createpolicy.fractional.L2::evict_last.b64 %rd2, 1.0;", "createpolicy", true, true, false);
     rule("", "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;", "createpolicy", true, true, false);
@@ -80,7 +91,6 @@ static void rules(void)
     rule("", "brkpt;", "breakpoint", false, false, false);
     rule("", "trap;", "trap", false, false, false);
     rule("", "suld.b.1d.b32.trap %r1, [%rd1, {%r2}];", "texture", true, false, false);
-    rule(".section .text.evil { .b8 1 }\n", "", "section", false, false, false);
     s = scan("", "atom.global.add.u32 %r1, [%rd1], 1; mov.u64 %rd2, %clock64; mov.u32 %r1, %envreg1; prefetch.global.L1 [%rd1];", NULL);
     check(s.uses_atomics && s.uses_clock && s.uses_grid_barrier && s.uses_cache_hints);
     check_int(s.refused.source_line, 7);

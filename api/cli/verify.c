@@ -195,7 +195,7 @@ static void check_shape(struct check *c, const json_t *certificate, const char *
 /* The manifest is not signed: what a loader would take from it must be what the certificate says. */
 static void check_manifest(struct check *c, const json_t *certificate)
 {
-    static const char *const keys[] = {"shape_hash", "shape", "evidence", "mode", "plan", "speedup", "time_ns"};
+    static const char *const keys[] = {"shape_hash", "shape", "evidence", "mode", "plan", "preconditions", "speedup", "time_ns"};
     const struct bundle_file *f = find(c->bundle, "manifest.json");
     cleanup(json) json_t *manifest = NULL;
     struct err err = {0};
@@ -219,7 +219,7 @@ static void check_manifest(struct check *c, const json_t *certificate)
             return;
         }
     }
-    say(c, true, "manifest.json", "shape, plan, evidence, figures and digests are the certificate's (the rest of it is not signed)");
+    say(c, true, "manifest.json", "shape, plan, preconditions, evidence, figures and digests are the certificate's (the rest of it is not signed)");
 }
 
 bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, const char *wanted_hash, verify_report *report, void *ctx,

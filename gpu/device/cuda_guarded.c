@@ -3,10 +3,14 @@
  * stray access near it faults, and inputs are mapped read-only once they are uploaded, so a write to one faults as well.
  *
  * At the end of its mapping a buffer touches the unmapped side (but for what its alignment leaves): running past the end is
- * caught at the first byte. At the start it lies one alignment in, an odd multiple of it: whoever counts on more alignment than
- * the contract gives is caught there. What is left of the mapping holds poison, and is compared afterwards.
+ * caught at the first byte. At the start it is the mapping's first byte, a multiple of 2 MiB: better aligned than any allocator
+ * gives, so whoever does nothing for a caller's well-aligned memory is caught there, and whatever lies before it is unmapped.
+ * In between it lies one alignment in, an odd multiple of it: whoever counts on more alignment than the contract gives is
+ * caught there. What is left of the mapping holds poison, and is compared afterwards.
  */
 #include "gpu/device/cuda_api.h"
+
+#define ALIGNED_BYTES ((size_t)2 << 20)
 
 static size_t round_up(size_t n, size_t step)
 {
@@ -31,14 +35,21 @@ static bool set_access(struct device *d, const struct guarded *g, CUmemAccess_fl
     return CU(err, cuMemSetAccess, g->mapping, g->mapping_bytes, &access, 1);
 }
 
+/* Mappings start at multiples of it, with as much unmapped on both sides. */
+static size_t map_step(const struct device *d)
+{
+    return round_up(ALIGNED_BYTES, d->granularity);
+}
+
 static bool map(struct device *d, struct guarded *g, struct err *err)
 {
     const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
-    if (!CU(err, cuMemAddressReserve, &g->reserved, g->reserved_bytes, d->granularity, 0, 0) ||
+    const size_t step = map_step(d);
+    if (!CU(err, cuMemAddressReserve, &g->reserved, g->reserved_bytes, step, 0, 0) ||
         !CU(err, cuMemCreate, &g->handle, g->mapping_bytes, &property, 0))
         return false;
-    g->mapping = g->reserved + d->granularity;
+    g->mapping = g->reserved + step;
     if (!CU(err, cuMemMap, g->mapping, g->mapping_bytes, 0, g->handle, 0))
         return false;
     g->mapped = true;
@@ -50,10 +61,11 @@ bool guarded_make(struct device *d, const struct program_buffer *b, const struct
 {
     size_t bytes = (size_t)b->bytes, alignment = (size_t)b->alignment_bytes;
     *ret = (struct guarded){.mapping_bytes = round_up(bytes + 2 * alignment, d->granularity)};
-    ret->reserved_bytes = ret->mapping_bytes + 2 * d->granularity;
+    ret->reserved_bytes = ret->mapping_bytes + 2 * map_step(d);
     if (!map(d, ret, err))
         return false;
-    ret->address = how->place == DEVICE_AT_START ? ret->mapping + alignment
+    ret->address = how->place == DEVICE_AT_START ? ret->mapping
+                   : how->place == DEVICE_ODD    ? ret->mapping + alignment
                                                  : (ret->mapping + ret->mapping_bytes - bytes) / alignment * alignment;
     struct piece piece = {.to = ret->mapping, .bytes = ret->mapping_bytes, .pattern = how->poison};
     if (!helper_restore(d, &piece, 1, err))

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 
+/* Every buffer of every set is at least so aligned, as a caller's allocator would do it: cuMemAlloc gives no less, and offsets and
+ * sizes of sets are multiples of it. */
 #define SET_ALIGNMENT ((size_t)256)
 #define SHARE_OF_FREE 2           /* sets take at most this fraction (1/n) of the free memory */
 

@@ -46,7 +46,11 @@ struct device_load {
     const struct ptx_resources *resources;       /* per plan step that is a launch, in order; may be NULL */
 };
 
-enum device_place { DEVICE_AT_END, DEVICE_AT_START };    /* which end of its mapping a buffer touches */
+/*
+ * Where in its mapping a buffer lies. AT_END: flush against what is unmapped. AT_START: at a multiple of 2 MiB. ODD: at an odd
+ * multiple of the contract's alignment (on sim AT_END is that too).
+ */
+enum device_place { DEVICE_AT_END, DEVICE_AT_START, DEVICE_ODD };
 struct device_run {
     const void *const *tensors;     /* initial bytes by tensor; NULL for an output (it holds poison) */
     uint64_t poison;                /* pattern of outputs, workspaces and the space around */

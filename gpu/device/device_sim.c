@@ -13,12 +13,13 @@
 
 #define GAP_BYTES UINT64_C(4096)
 #define ALIGNED_BYTES (UINT64_C(2) << 20)
-#define SIM_TARGET "sm_90a"
+#define SIM_TARGET "sm_90a"      /* what it says it is before it is told a shape: its estimate takes the row of the shape's target */
 
 struct device { const struct ptx_device_row *row; };
 
 struct device_program {
     struct device *device;
+    const struct ptx_device_row *row;
     struct ptx_module *module;
     struct plan plan;
     int tensor_count, buffer_count;
@@ -72,6 +73,9 @@ static bool sim_load(struct device *d, const struct device_load *what, struct de
 {
     cleanup(program) struct device_program *p = xalloc(sizeof *p);
     struct ptx_finding finding = {0};
+    p->row = ptx_device_find(what->shape->target);
+    if (!p->row)
+        return err_set(err, ERR_UNPROCESSABLE, "the emulator has no figures of a card of target %s", what->shape->target);
     if (!ptx_parse(what->ptx, what->ptx_bytes, &ptx_default_limits, &p->module, &finding, err))
         return false;
     *ret = NULL;
@@ -267,7 +271,7 @@ static json_t *estimate_terms(const struct plan_step *s, const struct ptx_estima
 static bool sim_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns,
                          json_t **ret_terms, struct err *err)
 {
-    const struct ptx_device_row *row = p->device->row;
+    const struct ptx_device_row *row = p->row;
     if (run->step_count != p->plan.step_count)
         return err_set(err, ERR_INTERNAL, "an estimate needs the counts of a whole run");
     json_t *steps = json_array();

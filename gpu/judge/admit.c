@@ -25,9 +25,22 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
 }
 
 /* What both sides have in common is too large for the children: ours to say, not a verdict. */
+/* Without a card its figures are a table's: an estimate for a target that is not in it would be one of another card. */
+static bool check_target(const struct judge *j, struct err *err)
+{
+    cleanup(buf) struct buf targets = {0};
+    if (j->on_card || ptx_device_find(j->shape.target))
+        return true;
+    ptx_device_targets(&targets);
+    return err_set(err, ERR_UNPROCESSABLE, "no figures of a card of target %s are known; targets with a device row: %s",
+                   j->shape.target, buf_cstr(&targets));
+}
+
 bool phase_admit(struct judge *j, struct verdict *v, struct err *err)
 {
     const json_t *baseline = json_object_get(j->task, "baseline");
+    if (!check_target(j, err))
+        return false;
     j->sides[CANDIDATE].name = "candidate", j->sides[BASELINE].name = "baseline";
     STEP(admit_side(j, &j->sides[CANDIDATE], json_object_get(j->task, "candidate"), v, err));
     if (baseline && !json_is_null(baseline))

@@ -111,7 +111,10 @@ static json_t *sandbox_record(const struct judge *j)
 json_t *certificate_make(struct judge *j, const struct verdict *v)
 {
     const struct judge_side *s = &j->sides[CANDIDATE];
-    json_t *doc = json_object(), *toolkit = json_object(), *speedup = json_object(), *times = json_object();
+    json_t *doc = json_object(), *toolkit = json_object(), *speedup = json_object(), *times = json_object(), *before = NULL;
+    struct err err = {0};
+    /* The shape's tensors were laid out when the judgement began: what fails now is a bug. */
+    BUG_ON(!plan_preconditions(&s->plan, &j->shape, j->toolkit.version, &before, &err));
     json_put_str(doc, "format", "proteus-certificate-v1");
     json_put(doc, "shape", shape_encode(&j->shape));
     json_put_str(doc, "shape_hash", shape_hash(&j->shape).text);
@@ -121,6 +124,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put_str(doc, "verdict", verdict_name(v->code));
     json_put(doc, "digests", digests(j));
     json_put(doc, "plan", json_incref(s->plan_doc));
+    json_put(doc, "preconditions", before);
     json_put_str(doc, "options", buf_cstr(&s->options));
     json_put_num(doc, "time_ns", j->timing.candidate_ns);
     json_put_num(doc, "baseline_ns", j->timing.baseline_ns);

@@ -178,10 +178,11 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!loaded(s, err))
         return false;
+    const char *place = json_str(job, "place", "end");
     const struct device_run how = {
         .tensors = (const void *const *)s->inputs,
         .poison = child_u64(job, "poison"),
-        .place = strcmp(json_str(job, "place", "end"), "start") == 0 ? DEVICE_AT_START : DEVICE_AT_END,
+        .place = strcmp(place, "start") == 0 ? DEVICE_AT_START : strcmp(place, "odd") == 0 ? DEVICE_ODD : DEVICE_AT_END,
         .schedule_seed = child_u64(job, "schedule_seed"),
         .check_races = json_bool(job, "check_races", false),
         .wall_limit_ns = json_int(job, "wall_limit_ns", LIMIT_RUN_WALL_NS),

@@ -1,6 +1,7 @@
 /*
  * Correct: fresh children, secret inputs, every regime, and the comparison here. The typical regime (on a card: each) runs twice,
- * with other poison, at the other end of its mappings and in another order of warps, and must give the same bits.
+ * with other poison, in another place of its mappings and in another order of warps, and must give the same bits.
+ * Between them the regimes' runs use every place: at the end, at an odd multiple of the alignment, and at one of 2 MiB.
  *
  * Of a hidden regime the outside learns that a hidden test failed, nothing else.
  */
@@ -110,7 +111,7 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     struct run_order first = {.regime = regime,
                               .poison = j->poison[0],
                               .schedule_seed = random_u64(),
-                              .place = DEVICE_AT_END,
+                              .place = regime % 2 ? DEVICE_ODD : DEVICE_AT_END,
                               .instruction_limit = j->instruction_limit};
     struct run_order second = {.regime = regime,
                                .poison = j->poison[1],
@@ -181,10 +182,11 @@ static bool run_judged(struct judge *j, int regime, struct verdict *v, struct er
     if (runs_twice(j, regime)) {
         STEP(run_twice(j, s, regime, v, err));
     } else {
+        static const enum device_place places[] = {DEVICE_AT_END, DEVICE_ODD, DEVICE_AT_START};
         const struct run_order o = {.regime = regime,
                                     .poison = j->poison[regime % 2],
                                     .schedule_seed = random_u64(),
-                                    .place = regime % 2 ? DEVICE_AT_START : DEVICE_AT_END,
+                                    .place = places[regime % 3],
                                     .instruction_limit = j->instruction_limit};
         STEP(run_once(j, s, &o, "correct", v, err));
     }

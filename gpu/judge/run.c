@@ -70,6 +70,21 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
     return true;
 }
 
+/* On sim: which card the figures are of, by the shape's target (the child says what it would be without one). */
+static json_t *info_for(const struct judge *j, const json_t *info, const char *device)
+{
+    const struct ptx_device_row *row = strcmp(device, "sim") == 0 ? ptx_device_find(j->shape.target) : NULL;
+    json_t *doc = json_deep_copy(info);
+    if (!row)
+        return doc;
+    cleanup(str) char *name = xfmt("emulator (%s's figures)", row->name);
+    json_put_str(doc, "name", name);
+    json_put_str(doc, "target", row->target);
+    json_put_int(doc, "sm_count", row->sm_count);
+    json_put_int(doc, "l2_bytes", (int64_t)row->l2_bytes);
+    return doc;
+}
+
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
 {
     if (s->opened)
@@ -86,7 +101,7 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
         return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device,
                        json_str(info, "target", "?"));
     json_decref(s->info);
-    s->info = json_incref((json_t *)(uintptr_t)info);
+    s->info = info_for(j, info, device);
     s->opened = true;
     count_card_time(j, s, from);
     return true;
@@ -181,13 +196,14 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
                                                                    : LIMIT_RUN_WALL_NS;
     int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS,
             deadline = from + limit * s->plan.step_count + grace;
+    static const char *const places[] = {[DEVICE_AT_END] = "end", [DEVICE_AT_START] = "start", [DEVICE_ODD] = "odd"};
     cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
     json_put_str(job, "poison", number);
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->schedule_seed);
     json_put_str(job, "schedule_seed", number);
-    json_put_str(job, "place", o->place == DEVICE_AT_START ? "start" : "end");
+    json_put_str(job, "place", places[o->place]);
     json_put_bool(job, "check_races", o->check_races);
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);

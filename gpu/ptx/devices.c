@@ -49,3 +49,14 @@ const struct ptx_device_row *ptx_device_find(const char *name_or_target)
             return &devices[i];
     return NULL;
 }
+
+void ptx_device_targets(struct buf *to)
+{
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        size_t before = 0;
+        while (strcmp(devices[before].target, devices[i].target) != 0)
+            before++;
+        if (before == i)
+            buf_fmt(to, "%s%s", i ? ", " : "", devices[i].target);
+    }
+}

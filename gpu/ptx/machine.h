@@ -33,6 +33,8 @@
 #define memory_addresses ptx_run_memory_addresses
 #define race_check ptx_run_race_check
 #define race_start ptx_run_race_start
+#define race_grid ptx_run_race_grid
+#define race_grid_open ptx_run_race_grid_open
 #define race_barrier ptx_run_race_barrier
 #define race_fence ptx_run_race_fence
 #define race_publish ptx_run_race_publish
@@ -54,6 +56,7 @@ struct region {                 /* a stretch of global addresses */
     const char *name;
     bool writable, counted;
     uint64_t *loaded, *stored;  /* one bit a sector */
+    uint64_t *last;             /* by granule: block + 1 << 32 | what it wrote last; NULL: not watched */
 };
 
 enum split_state { SPLIT_FREE, SPLIT_RUN, SPLIT_BARRIER, SPLIT_SYNC, SPLIT_NODE };
@@ -130,6 +133,7 @@ struct machine {
     struct ptx_limits limits;
     uint64_t seed;
     bool check_races, many;     /* many host threads */
+    uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */
@@ -178,6 +182,11 @@ enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC };
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
+/* Watches writes of different blocks to the same bytes of a buffer, unless the code has means to order them. */
+void race_grid_open(struct machine *m);
+struct place;
+/* `bytes` of `value` are stored there by this lane. */
+bool race_grid(struct warp *w, const struct insn *i, int lane, const struct place *p, const uint8_t *value, unsigned bytes);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
 void race_fence(struct warp *w);
 void race_publish(struct warp *w, bool release);   /* an atomic or volatile store */

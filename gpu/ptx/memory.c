@@ -118,7 +118,17 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
     snprintf(f->buffer, sizeof f->buffer, "%s", buffer);
     f->offset_bytes = offset;
     f->access_bytes = bytes;
+    /* in no buffer: the offset from the nearest would say nothing */
+    const bool nowhere = !*buffer;
+    char address[24];
+    snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
+    if (nowhere)
+        f->offset_bytes = 0;
     const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
+    if (nowhere && kind == PTX_OUT_OF_BOUNDS)
+        return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer", does, bytes, address);
+    if (nowhere)
+        return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer and not a multiple of %u", does, bytes, address, bytes);
     switch ((int)kind) {
     case PTX_OUT_OF_BOUNDS:
         return fault(w, i, lane, kind, "%s %u bytes at offset %lld of %s, which has %llu bytes", does, bytes, (long long)offset, buffer,
@@ -158,6 +168,22 @@ static struct region *region_find(struct warp *w, const struct insn *i, uint64_t
     return r;
 }
 
+/* Further from a region than index arithmetic gone wrong leads: a null pointer, a number taken for one. */
+#define NEAR_BYTES (UINT64_C(1) << 32)
+static bool is_near(const struct region *r, uint64_t address)
+{
+    return address < r->base ? r->base - address <= NEAR_BYTES : address - r->base < r->bytes + NEAR_BYTES;
+}
+
+/* A finding about a global address: by the buffer it is in or near, or by itself. */
+static bool address_fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const struct region *r,
+                          uint64_t address, unsigned bytes, bool store)
+{
+    if (!is_near(r, address))
+        return memory_fault(w, i, lane, kind, "", (int64_t)address, 0, bytes, store);
+    return memory_fault(w, i, lane, kind, r->name, (int64_t)(address - r->base), r->bytes, bytes, store);
+}
+
 /* One stretch of `bytes` for one lane (or for all, side by side). */
 bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store, struct place *ret)
 {
@@ -171,14 +197,9 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
             address &= WINDOW_SIZE - 1;
     }
     if (address & (each - 1)) {
-        int64_t offset = (int64_t)address;
-        const char *name = spaces[space];
-        if (space == SPACE_GLOBAL || space == SPACE_CONST) {
-            const struct region *r = region_find(w, i, address);
-            offset = (int64_t)(address - r->base);
-            name = r->name;
-        }
-        return memory_fault(w, i, lane, PTX_MISALIGNED, name, offset, 0, each, store);
+        if (space == SPACE_GLOBAL || space == SPACE_CONST)
+            return address_fault(w, i, lane, PTX_MISALIGNED, region_find(w, i, address), address, each, store);
+        return memory_fault(w, i, lane, PTX_MISALIGNED, spaces[space], (int64_t)address, 0, each, store);
     }
     *ret = (struct place){.offset = address};
     switch (space) {
@@ -215,7 +236,7 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
     if (offset >= r->bytes || r->bytes - offset < bytes) {
         if (bytes > each)
             return false; /* the caller goes lane by lane, which tells whose fault it is */
-        return memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, r->name, (int64_t)offset, r->bytes, each, store);
+        return address_fault(w, i, lane, PTX_OUT_OF_BOUNDS, r, address, each, store);
     }
     if (store && !r->writable)
         return memory_fault(w, i, lane, PTX_READ_ONLY, r->name, (int64_t)offset, r->bytes, each, store);
@@ -460,6 +481,11 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         where[lane] = p.data;
         last = p;
         take_lane(w, i, list, lane, p.data);
+        if (p.region && p.region->last) {
+            take_lane(w, i, list, lane, value);
+            if (!race_grid(w, i, lane, &p, value, bytes))
+                return false;
+        }
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
     }
@@ -538,6 +564,12 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
+    for (int lane = 0; p.region && p.region->last && lane < WARP_LANES; lane++, p.offset += bytes) {
+        uint8_t value[64];
+        take_lane(w, i, list, lane, value);
+        if (!race_grid(w, i, lane, &p, value, bytes))
+            return false;
+    }
     return true;
 }
 

@@ -175,7 +175,6 @@ struct ptx_module {
     uint32_t dynamic_shared;                                  /* where .extern .shared begins */
     bool home_ftz;
     uint32_t tracked_count;                                   /* registers that may be read unwritten */
-    uint32_t odd_section_line;                                /* a .section that is not debug information */
     size_t memory_bytes, memory_limit;
 };
 

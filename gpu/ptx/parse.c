@@ -176,18 +176,61 @@ static bool take_int(struct parser *p, int64_t *ret)
     next(p);
     return true;
 }
-/* Skips to just after the next `;` outside brackets, or over one bracketed block if it comes first. */
-static bool skip_statement(struct parser *p)
+/* What nobody here knows is refused, never passed over: what follows it could be an instruction. */
+static bool unknown_directive(struct parser *p, const char *where)
 {
-    for (int depth = 0; p->lex.now.kind != TOK_END; next(p)) {
-        if (is(p, '{') || is(p, '(') || is(p, '['))
+    char what[80];
+    snprintf(what, sizeof what, "an unknown directive %s", where);
+    return syntax(p, what);
+}
+/* After an opening bracket: to just after the one that closes it. Statements do not end in there. */
+static bool skip_brackets(struct parser *p, char open, char close)
+{
+    for (int depth = 1; p->lex.now.kind != TOK_END && p->lex.now.kind != TOK_BAD; next(p)) {
+        if (is(p, open))
             depth++;
-        else if ((is(p, '}') || is(p, ')') || is(p, ']')) && --depth <= 0 && is(p, '}'))
+        else if (is(p, close) && --depth == 0)
             return next(p), true;
-        else if (is(p, ';') && depth <= 0)
-            return next(p), true;
+        else if (open != '{' && (is(p, ';') || is(p, '{') || is(p, '}')))
+            break;
     }
-    return syntax(p, "unexpected end");
+    return syntax(p, "unbalanced brackets");
+}
+/* .pragma "nounroll", "...";  */
+static bool take_pragma(struct parser *p)
+{
+    do {
+        if (p->lex.now.kind != TOK_STRING)
+            return syntax(p, "expected a string after .pragma");
+        next(p);
+    } while (accept(p, ','));
+    return expect(p, ';');
+}
+static bool take_names(struct parser *p)
+{
+    uint32_t ignored;
+    do {
+        if (!take_name(p, &ignored))
+            return false;
+    } while (accept(p, ','));
+    return expect(p, ';');
+}
+/* .callprototype (returns) _ (parameters) .noreturn .abi_preserve 1; */
+static bool take_prototype(struct parser *p)
+{
+    uint32_t ignored;
+    int64_t count;
+    if ((accept(p, '(') && !skip_brackets(p, '(', ')')) || !take_name(p, &ignored) || (accept(p, '(') && !skip_brackets(p, '(', ')')))
+        return false;
+    while (p->lex.now.kind == TOK_DIRECTIVE) {
+        if (accept_directive(p, ".noreturn"))
+            continue;
+        if (!accept_directive(p, ".abi_preserve") && !accept_directive(p, ".abi_preserve_control"))
+            return unknown_directive(p, "of a prototype");
+        if (!take_int(p, &count))
+            return false;
+    }
+    return expect(p, ';');
 }
 
 /* ---- variables ---- */
@@ -834,8 +877,10 @@ static bool take_label(struct parser *p)
         return false;
     if (accept_directive(p, ".branchtargets"))
         return take_branch_targets(p, name);
-    if (directive_is(p, ".callprototype") || directive_is(p, ".calltargets"))
-        return symbol_add(p, p->scope, name, SYM_PROTO, 0) && skip_statement(p);
+    if (accept_directive(p, ".callprototype"))
+        return symbol_add(p, p->scope, name, SYM_PROTO, 0) && take_prototype(p);
+    if (accept_directive(p, ".calltargets"))
+        return symbol_add(p, p->scope, name, SYM_PROTO, 0) && take_names(p);
     int kind;
     uint32_t value;
     const uint32_t here = p->m->stmt_count;
@@ -880,14 +925,14 @@ static bool take_body(struct parser *p)
             next(p);
             if (!take_declaration(p, &d))
                 return false;
-        } else if (t.kind == TOK_DIRECTIVE) { /* .pragma, .section and what is to come */
-            if (ptx_lex_word_is(&t, ".file")) {
-                next(p);
-                if (!take_file(p))
-                    return false;
-            } else if (!skip_statement(p)) {
+        } else if (accept_directive(p, ".pragma")) {
+            if (!take_pragma(p))
                 return false;
-            }
+        } else if (accept_directive(p, ".file")) {
+            if (!take_file(p))
+                return false;
+        } else if (t.kind == TOK_DIRECTIVE) {
+            return unknown_directive(p, "in a function");
         } else if (at_label(p)) {
             if (!take_label(p))
                 return false;
@@ -953,6 +998,30 @@ static bool take_dims(struct parser *p, uint32_t *dims)
     return true;
 }
 
+/* What may stand between a function's parameters and its body, and how many numbers it takes: 3 is a size of 1 to 3 dimensions. */
+static const struct { const char *text; int numbers; } head_directives[] = {
+    {".maxntid", 3}, {".reqntid", 3}, {".reqnctapercluster", 3}, {".maxnreg", 1}, {".minnctapersm", 1}, {".maxnctapersm", 1},
+    {".maxclusterrank", 1}, {".explicitcluster", 0}, {".blocksareclusters", 0}, {".noreturn", 0}, {".abi_preserve", 1},
+    {".abi_preserve_control", 1},
+};
+
+static bool take_head_directive(struct parser *p, struct function *f)
+{
+    const struct token t = p->lex.now;
+    uint32_t ignored[3];
+    int64_t number;
+    uint32_t *dims = ptx_lex_word_is(&t, ".reqntid")             ? f->reqntid
+                     : ptx_lex_word_is(&t, ".maxntid")           ? f->maxntid
+                     : ptx_lex_word_is(&t, ".reqnctapercluster") ? f->cluster
+                                                                 : ignored;
+    if (accept_directive(p, ".pragma"))
+        return take_pragma(p);
+    for (size_t i = 0; i < sizeof head_directives / sizeof *head_directives; i++)
+        if (accept_directive(p, head_directives[i].text))
+            return head_directives[i].numbers == 3 ? take_dims(p, dims) : !head_directives[i].numbers || take_int(p, &number);
+    return unknown_directive(p, "of a function");
+}
+
 static bool take_function(struct parser *p, bool entry, bool is_extern, bool visible)
 {
     struct ptx_module *m = p->m;
@@ -972,21 +1041,9 @@ static bool take_function(struct parser *p, bool entry, bool is_extern, bool vis
     int kind;
     uint32_t before;
     const bool known = ptx_symbol_find(m, 0, f->name, &kind, &before) && kind == SYM_FUNCTION;
-    while (p->lex.now.kind == TOK_DIRECTIVE) {
-        const struct token t = p->lex.now;
-        next(p);
-        uint32_t ignored[3];
-        uint32_t *dims = ptx_lex_word_is(&t, ".reqntid")           ? f->reqntid
-                         : ptx_lex_word_is(&t, ".maxntid")         ? f->maxntid
-                         : ptx_lex_word_is(&t, ".reqnctapercluster") ? f->cluster
-                                                               : ignored;
-        if (ptx_lex_word_is(&t, ".pragma")) {
-            if (!skip_statement(p))
-                return false;
-        } else if (p->lex.now.kind == TOK_INT && !take_dims(p, dims)) {
+    while (p->lex.now.kind == TOK_DIRECTIVE)
+        if (!take_head_directive(p, f))
             return false;
-        }
-    }
     if (accept(p, ';')) {
         if (!known && !symbol_add(p, 0, f->name, SYM_FUNCTION, index))
             return false;
@@ -1015,7 +1072,9 @@ static bool take_top(struct parser *p)
     const struct token t = p->lex.now;
     if (accept(p, ';'))
         return true;
-    if (t.kind == TOK_PUNCT && *t.text == '@') { /* @@DWARF lines of old */
+    if (accept(p, '@')) { /* @@DWARF lines of old */
+        if (!accept(p, '@') || !ptx_lex_word_is(&p->lex.now, "DWARF"))
+            return syntax(p, "expected @@DWARF");
         while (p->lex.now.kind != TOK_END && p->lex.now.line == t.line)
             next(p);
         return true;
@@ -1047,13 +1106,10 @@ static bool take_top(struct parser *p)
     if (accept_directive(p, ".loc"))
         return take_loc(p);
     if (accept_directive(p, ".section")) {
-        if (!(p->lex.now.size >= 6 && !memcmp(p->lex.now.text, ".debug", 6)) && !m->odd_section_line)
-            m->odd_section_line = p->lex.now.line;
-        while (p->lex.now.kind == TOK_DIRECTIVE || p->lex.now.kind == TOK_WORD)
-            next(p);
-        if (!is(p, '{'))
-            return true;
-        return skip_statement(p);
+        if (p->lex.now.kind != TOK_DIRECTIVE || p->lex.now.size < 6 || memcmp(p->lex.now.text, ".debug", 6) != 0)
+            return syntax(p, "a .section that is not .debug_*");
+        next(p);
+        return expect(p, '{') && skip_brackets(p, '{', '}');
     }
     bool is_extern = false, visible = false;
     for (;; next(p)) {
@@ -1067,8 +1123,14 @@ static bool take_top(struct parser *p)
     if (accept_directive(p, ".entry"))
         return take_function(p, true, is_extern, visible);
     if (accept_directive(p, ".func")) {
-        while (p->lex.now.kind == TOK_DIRECTIVE) /* .noreturn, .attribute */
-            next(p);
+        while (p->lex.now.kind == TOK_DIRECTIVE) {
+            if (accept_directive(p, ".noreturn"))
+                continue;
+            if (!accept_directive(p, ".attribute"))
+                return unknown_directive(p, "of a function");
+            if (!expect(p, '(') || !skip_brackets(p, '(', ')'))
+                return false;
+        }
         return take_function(p, false, is_extern, visible);
     }
     struct decl d = {.is_extern = is_extern, .is_visible = visible};
@@ -1076,9 +1138,11 @@ static bool take_top(struct parser *p)
         next(p);
         return take_declaration(p, &d);
     }
-    if (directive_is(p, ".pragma") || directive_is(p, ".alias"))
-        return skip_statement(p);
-    return syntax(p, "an unknown directive");
+    if (accept_directive(p, ".pragma"))
+        return take_pragma(p);
+    if (accept_directive(p, ".alias"))
+        return take_names(p);
+    return unknown_directive(p, "of a module");
 }
 
 /* One block of bytes for all module variables, with their initial values. */

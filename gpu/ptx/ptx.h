@@ -148,7 +148,7 @@ enum ptx_class {
 /*
  * Runs one launch to its end or to the first finding. Buffers' data and initialised bits change in place. Every access is
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
- * shared-memory races between warps where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
+ * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
 struct ptx_run_options { struct ptx_limits limits; uint64_t schedule_seed; bool check_races; };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
@@ -166,6 +166,7 @@ struct ptx_device_row {           /* figures and where they come from: gpu/ptx/d
     const char *sources;
 };
 const struct ptx_device_row *ptx_device_find(const char *name_or_target);   /* "H200", "sm_90a"; NULL if unknown */
+void ptx_device_targets(struct buf *to);      /* "sm_90a, sm_80": each once */
 
 struct ptx_resources { int registers_thread; uint32_t static_shared_bytes, local_bytes_thread; };  /* of the assembled cubin */
 struct ptx_estimate {

@@ -7,6 +7,11 @@
  * For each granule of shared memory we keep the last plain write (clock and warp), the warps that read it at the latest read
  * clock, and the same for atomics. A granule is a word until some access covers part of a word, then all are bytes: exact.
  * Where three warps read at different clocks between named barriers the oldest may be forgotten: a miss, never a false report.
+ *
+ * Between blocks only plain writes are looked at: each granule of a buffer (the smallest store of the code) knows the block that
+ * wrote it last and what; another block that writes something else there is a race, whichever comes first on a card. Equal values
+ * do no harm and are let pass. Code that could order its blocks (atomics or volatile and relaxed accesses outside shared memory, a
+ * grid barrier) is not looked at: a miss, never a false report. Reads of what another block writes are not looked at either.
  */
 #include "gpu/ptx/machine.h"
 
@@ -209,6 +214,87 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
         } else {
             remember(w, &b->atomic_clock[g], &b->atomics[g]);
         }
+    }
+    return true;
+}
+
+/* ---- between blocks ---- */
+static bool in_reach(const struct machine *m, const struct function *f)
+{
+    return f->decoded && (f == m->entry || !f->is_entry);
+}
+
+/* The least size of a store to global memory; 0 if there is none, or if something could order blocks. */
+static unsigned least_store(const struct machine *m)
+{
+    unsigned least = 0;
+    for (uint32_t n = 0; n < m->module->function_count; n++) {
+        const struct function *f = &m->module->functions[n];
+        for (uint32_t pc = f->code_first; in_reach(m, f) && pc < f->code_end; pc++) {
+            const struct insn *i = &m->module->code[pc];
+            if (i->space != SPACE_GLOBAL && i->space != SPACE_GENERIC)
+                continue;
+            if (i->kind == K_ATOM || ((i->kind == K_LD || i->kind == K_ST) && i->flags & F_VOLATILE))
+                return 0;
+            if (i->kind == K_ST && (!least || i->size < least))
+                least = i->size;
+        }
+    }
+    return least;
+}
+
+void race_grid_open(struct machine *m)
+{
+    const bool watched = m->check_races && m->total_blocks > 1 && m->total_blocks < UINT32_MAX && !m->launch->cooperative &&
+                         !m->entry->uses_grid_barrier;
+    const unsigned least = watched ? least_store(m) : 0;
+    size_t left = m->limits.memory_bytes / 2;
+    if (!least)
+        return;
+    m->grid_shift = (uint32_t)__builtin_ctz(least);
+    for (int n = 0; n < m->region_count; n++) {
+        struct region *r = &m->regions[n];
+        const uint64_t count = (r->bytes >> m->grid_shift) + 16;
+        if (!r->writable || !r->counted || count > left / sizeof *r->last)
+            continue;
+        r->last = calloc((size_t)count, sizeof *r->last);   /* where there is no memory for it, it is not watched */
+        left -= r->last ? (size_t)count * sizeof *r->last : 0;
+    }
+}
+
+static bool race_grid_report(struct warp *w, const struct insn *i, int lane, const struct region *r, int64_t offset, unsigned bytes,
+                             uint64_t other)
+{
+    const uint32_t *grid = w->block->worker->machine->launch->grid;
+    struct ptx_finding *f = &w->block->worker->finding;
+    snprintf(f->buffer, sizeof f->buffer, "%s", r->name);
+    f->offset_bytes = offset;
+    f->access_bytes = bytes;
+    return fault(w, i, lane, PTX_RACE, "writes %u bytes at offset %lld of %s where block (%u,%u,%u) writes a different value", bytes,
+                 (long long)offset, r->name, (uint32_t)(other % grid[0]), (uint32_t)(other / grid[0] % grid[1]),
+                 (uint32_t)(other / grid[0] / grid[1]));
+}
+
+bool race_grid(struct warp *w, const struct insn *i, int lane, const struct place *p, const uint8_t *value, unsigned bytes)
+{
+    const struct machine *m = w->block->worker->machine;
+    const struct region *r = p->region;
+    const unsigned size = 1u << m->grid_shift;
+    const uint64_t me = w->block->number + 1;
+    /* Stores are aligned to their size by address; the region's start may be less so. */
+    uint64_t *last = r->last + ((p->offset + (r->base & 7)) >> m->grid_shift);
+    for (unsigned at = 0; at < bytes; at += size, last++) {
+        uint64_t bits = 0, before;
+        memcpy(&bits, value + at, size);
+        const uint64_t now = me << 32 | (uint32_t)(bits ^ bits >> 32);  /* of 8 bytes a sum: equal values, equal sums */
+        if (m->many) {
+            before = __atomic_exchange_n(last, now, __ATOMIC_RELAXED);
+        } else {
+            before = *last;
+            *last = now;
+        }
+        if (before >> 32 && before >> 32 != me && (uint32_t)before != (uint32_t)now)
+            return race_grid_report(w, i, lane, r, (int64_t)(p->offset + at), size, (before >> 32) - 1);
     }
     return true;
 }

@@ -536,6 +536,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
         fine = false;
     }
     if (fine) {
+        race_grid_open(m);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
@@ -572,6 +573,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
+            free(m->regions[i].last);
         }
     free(m->regions);
     free(m->moving);

@@ -26,6 +26,8 @@ static const char *const actions[] = {"refuse", "flag", "declare cache_hints", "
     X(R_EXTERN_FUNCTION, "extern_function", ".extern .func, or a function without a body", REFUSE, "nothing to link it with") \
     X(R_INDIRECT_CALL, "indirect_call", "call through a register", FLAG, "its target cannot be seen here")                    \
     X(R_CLOCK, "clock", "%clock, %clock64, %globaltimer, %pm", FLAG, "a kernel that times itself may act on it")              \
+    X(R_PLACEMENT, "placement", "%smid, %nsmid, %warpid, %nwarpid, %gridid", FLAG,                                             \
+      "what it does may depend on where or when it runs")                                                                     \
     X(R_NANOSLEEP, "nanosleep", "nanosleep", FLAG, "waits without working")                                                   \
     X(R_CREATEPOLICY, "createpolicy", "createpolicy, .L2::cache_hint", NEEDS_CACHE_HINTS, "keeps data in L2 across launches") \
     X(R_EVICT_LAST, "evict_last", ".L1::evict_last, .L2::evict_last", NEEDS_CACHE_HINTS, "keeps data in a cache across launches") \
@@ -37,8 +39,7 @@ static const char *const actions[] = {"refuse", "flag", "declare cache_hints", "
     X(R_ATOMICS, "atomics", "atom, red", FLAG, "the order of additions may differ from run to run")                           \
     X(R_BREAKPOINT, "breakpoint", "brkpt, pmevent", FLAG, "for debuggers and profilers")                                      \
     X(R_TRAP, "trap", "trap", FLAG, "ends the context when reached")                                                          \
-    X(R_TEXTURE, "texture", "tex, suld, sust", REFUSE, "no plan can bind a texture or a surface")                             \
-    X(R_SECTION, "section", ".section that is not .debug_*", FLAG, "compilers do not emit it")
+    X(R_TEXTURE, "texture", "tex, suld, sust", REFUSE, "no plan can bind a texture or a surface")
 
 enum rule {
 #define X(code, name, pattern, action, why) code,
@@ -122,8 +123,6 @@ static void scan_declarations(struct scan *s)
         if (v->is_visible && v->space == SPACE_GLOBAL)
             hit(s, R_MODULE_EXPORT, UINT32_MAX, v->line, ptx_name(m, v->name));
     }
-    if (m->odd_section_line)
-        hit(s, R_SECTION, UINT32_MAX, m->odd_section_line, "a section");
 }
 
 /* ---- addresses of module variables ---- */
@@ -195,6 +194,24 @@ static void scan_stores(struct scan *s, const struct function *f, const struct o
 }
 
 /* ---- instructions ---- */
+static void scan_operand(struct scan *s, uint32_t index, const struct operand *v, const char *name, int depth)
+{
+    for (uint32_t i = 0; (v->kind == O_LIST || v->kind == O_PAIR) && i < v->count && depth < 8; i++)
+        scan_operand(s, index, &s->m->operands[v->id + i], name, depth + 1);
+    if (v->kind != O_SPECIAL)
+        return;
+    if ((v->id >= SR_CLOCK && v->id <= SR_GLOBALTIMER_HI) || v->id == SR_PM) {
+        hit(s, R_CLOCK, index, 0, name);
+        s->ret->uses_clock = true;
+    }
+    if (v->id == SR_SMID || v->id == SR_NSMID || v->id == SR_WARPID || v->id == SR_NWARPID || v->id == SR_GRIDID)
+        hit(s, R_PLACEMENT, index, 0, name);
+    if (v->id == SR_ENVREG) {
+        hit(s, R_GRID_BARRIER, index, 0, name);
+        s->ret->uses_grid_barrier = true;
+    }
+}
+
 static void scan_stmt(struct scan *s, uint32_t index, const struct opcode *o)
 {
     const struct ptx_module *m = s->m;
@@ -241,19 +258,8 @@ static void scan_stmt(struct scan *s, uint32_t index, const struct opcode *o)
     }
     if (strstr(name, "L2::64B") || strstr(name, "L2::128B") || strstr(name, "L2::256B"))
         hit(s, R_PREFETCH_SIZE, index, 0, name);
-    for (uint32_t k = 0; k < st->count; k++) {
-        const struct operand *v = &m->operands[st->first + k];
-        if (v->kind != O_SPECIAL)
-            continue;
-        if ((v->id >= SR_CLOCK && v->id <= SR_GLOBALTIMER_HI) || v->id == SR_PM) {
-            hit(s, R_CLOCK, index, 0, name);
-            s->ret->uses_clock = true;
-        }
-        if (v->id == SR_ENVREG) {
-            hit(s, R_GRID_BARRIER, index, 0, name);
-            s->ret->uses_grid_barrier = true;
-        }
-    }
+    for (uint32_t k = 0; k < st->count; k++)
+        scan_operand(s, index, &m->operands[st->first + k], name, 0);
 }
 
 bool ptx_scan(const struct ptx_module *m, const struct ptx_declares *declares, struct ptx_scan *ret, struct err *err)

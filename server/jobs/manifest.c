@@ -7,9 +7,6 @@
 static const char *const blob_names[] = {"kernel.ptx", "kernel.cubin"};
 static const char *const part_names[] = {"kernel.cubin", "kernel.ptx", "source", "certificate.json", "certificate.json.minisig"};
 
-/* Least driver for a toolkit's major version: NVIDIA's table of minor-version compatibility. */
-static const struct { int major; const char *driver; } drivers[] = {{11, "450.80.02"}, {12, "525.60.13"}, {13, "580.65.06"}};
-
 static void put_artifact(struct store_batch *b, json_t *artifacts, const char *name, const void *data, size_t size)
 {
     struct hash_hex digest;
@@ -64,61 +61,6 @@ void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struc
         json_put_str(record, "toolkit", version);
     if (json_is_object(json_object_get(certificate, "device")))
         json_put(record, "device", json_incref(json_object_get(certificate, "device")));
-}
-
-static json_t *integers(const int64_t *list, int count)
-{
-    json_t *array = json_array();
-    for (int i = 0; i < count; i++)
-        json_array_append_new(array, json_integer(list[i]));
-    return array;
-}
-
-static json_t *tensors_encode(const struct shape *s, const struct tensor *tensors)
-{
-    static const char *const roles[] = {[OP_INPUT] = "input", [OP_INOUT] = "inout", [OP_OUTPUT] = "output"};
-    json_t *doc = json_object();
-    for (int i = 0; i < s->op->tensor_count; i++) {
-        const struct tensor *t = &tensors[i];
-        json_t *one = json_object();
-        json_put_str(one, "role", roles[t->spec->role]);
-        json_put_str(one, "dtype", dtype_name(t->dtype));
-        json_put(one, "dims", integers(t->dims, t->rank));
-        json_put(one, "strides", integers(t->strides, t->rank));
-        json_put_int(one, "alignment", t->spec->alignment_bytes);
-        json_put_int(one, "bytes", t->bytes);
-        json_put(doc, t->spec->name, one);
-    }
-    return doc;
-}
-
-/* What a caller must provide: the kernel was proved for this and nothing else. */
-static bool preconditions(const struct shape *s, const struct plan *p, const char *toolkit, json_t **ret, struct err *err)
-{
-    cleanup(mem) void *memory = xarray(OP_MAX_TENSORS, sizeof(struct tensor));
-    struct tensor *tensors = memory;
-    if (!shape_tensors(s, tensors, err))
-        return false;
-    json_t *doc = json_object();
-    const char *driver = NULL;
-    int64_t workspace = 0;
-    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        if (toolkit && atoi(toolkit) == drivers[i].major)
-            driver = drivers[i].driver;
-    for (int i = 0; i < p->workspace_count; i++)
-        workspace += p->workspaces[i].bytes;
-    json_put_str(doc, "target", s->target);
-    json_put(doc, "driver_least", driver ? json_string(driver) : json_null());
-    json_put_int(doc, "workspace_bytes", workspace);
-    json_put(doc, "tensors", tensors_encode(s, tensors));
-    json_t *scalars = json_object();
-    for (int i = 0; i < s->op->scalar_count; i++) {
-        const struct op_scalar *scalar = &s->op->scalars[i];
-        json_put(scalars, scalar->name, json_pack("{s:s,s:f}", "dtype", dtype_name(scalar->dtype), "value", scalar->value));
-    }
-    json_put(doc, "scalars", scalars);
-    *ret = doc;
-    return true;
 }
 
 static bool resolve_plan(const struct shape *s, const json_t *candidate, struct plan *ret, struct err *err)
@@ -183,7 +125,7 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     cleanup(mem) void *memory = xalloc(sizeof(struct plan));
     struct plan *plan = memory;
     cleanup(json) json_t *before = NULL;
-    if (!resolve_plan(s, candidate, plan, err) || !preconditions(s, plan, json_str(record, "toolkit", NULL), &before, err))
+    if (!resolve_plan(s, candidate, plan, err) || !plan_preconditions(plan, s, json_str(record, "toolkit", NULL), &before, err))
         return false;
     struct hash_hex hash = shape_hash(s);
     struct rfc3339 now = clock_text(clock_wall_ns());

@@ -29,12 +29,20 @@ static const struct row {
     {"read_far_before", KERNEL(REST "    if (i == 0) y[0] = x[-16];\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_START},
     {"write_input", KERNEL(REST "    if (i == 0) ((float *)x)[3] = 1.f;\n"), VERDICT_OUT_OF_BOUNDS, true,
      DEVICE_AT_END},
-    {"write_near_before", KERNEL(REST "    if (i == 0) y[-2] = 1.f;\n"), VERDICT_OK, false, DEVICE_AT_START},
+    {"write_near_before", KERNEL(REST "    if (i == 0) y[-2] = 1.f;\n"), VERDICT_OK, false, DEVICE_ODD},
+    {"write_before_start", KERNEL(REST "    if (i == 0) y[-2] = 1.f;\n"), VERDICT_OUT_OF_BOUNDS, true, DEVICE_AT_START},
+    {"good_odd", case_good, VERDICT_OK, true, DEVICE_ODD},
     {"misaligned", KERNEL(REST "    if (i == 0) *(float *)((char *)w + 2) = 1.f;\n"), VERDICT_MISALIGNED, true,
      DEVICE_AT_END},
     {"trap", KERNEL(REST "    if (i == 0) __trap();\n"), VERDICT_FAULT, true, DEVICE_AT_END},
     {"counts_on_alignment", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 31)) __trap();\n"), VERDICT_FAULT,
+     true, DEVICE_ODD},
+    {"counts_on_aligned_ok", KERNEL(REST "    if (i == 0 && ((unsigned long long)x & 255)) __trap();\n"), VERDICT_OK,
      true, DEVICE_AT_START},
+    {"counts_on_unaligned", KERNEL(REST "    if (i == 0 && !((unsigned long long)x & 255)) __trap();\n"), VERDICT_FAULT,
+     true, DEVICE_AT_START},
+    {"counts_on_unaligned_ok", KERNEL(REST "    if (i == 0 && !((unsigned long long)x & 255)) __trap();\n"), VERDICT_OK,
+     true, DEVICE_ODD},
 };
 
 /* Runs one row here; 0 as it should be. */
