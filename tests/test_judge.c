@@ -85,6 +85,7 @@ static const struct { int mode; enum verdict_code code; const char *phase, *says
     {30, VERDICT_REJECTED_FORBIDDEN, "scan", NULL},
     {33, VERDICT_WRONG_RESULT, "correct", "tiny"},
     {34, VERDICT_WRONG_RESULT, "correct", NULL},
+    {36, VERDICT_RACE, "emulate", "where block ("},
 };
 
 static void test_planted(void)
@@ -163,6 +164,28 @@ static void test_targets(void)
     check_str(json_str(device, "name", ""), "emulator (A100's figures)");
     check_str(json_str(device, "target", ""), "sm_80");
     check_str(json_str(json_object_get(r.figures, "terms"), "modelled", ""), "A100");
+    judge_result_done(&r);
+}
+
+/* What the scan flagged is in the certificate: clocks, and where a block runs. */
+static void test_flags(void)
+{
+    struct judge_result r;
+    struct err err;
+    bool ok = judge(task_of(candidate_of(PLAN("k"), 31), NULL, "full"), &r, &err), clock = false, placement = false;
+    check(ok && r.certificate);
+    if (!ok)
+        return;
+    size_t i, k;
+    json_t *phase, *flag;
+    json_array_foreach(json_object_get(r.certificate, "phases"), i, phase)
+        if (strcmp(json_str(phase, "phase", ""), "scan") == 0)
+            json_array_foreach(json_object_get(phase, "flags"), k, flag) {
+                clock |= strcmp(json_str(flag, "rule", ""), "clock") == 0;
+                placement |= strcmp(json_str(flag, "rule", ""), "placement") == 0;
+            }
+    check(clock);
+    check(placement);
     judge_result_done(&r);
 }
 
@@ -364,6 +387,7 @@ int main(int argc, char **argv)
     source = buf_take(&text);
     test_baseline_alone();
     test_targets();
+    test_flags();
     test_faster_and_slower();
     test_planted();
     test_details();

@@ -37,7 +37,9 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
 #endif
 #if MODE == 31
     long long now = clock64();
-    if (now == 1)
+    unsigned sm;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    if (now == 1 && sm == 1000)
         a = 0.f;
 #endif
 #if MODE == 3                                  // what follows is written already, so that only the order is wrong
@@ -73,6 +75,10 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
 #if MODE == 19                                 // wrong for whole numbers only: one hidden regime
     if (a == rintf(a) && b == rintf(b) && a != 0.f)
         f *= 1.5f;
+#endif
+#if MODE == 36                                 // every block its own value, to one place
+    if (t == 0)
+        y[0] = s;
 #endif
 #if MODE == 6
     ((float *)x)[r * N + t] = 0.f;
