@@ -50,8 +50,28 @@ bool child_start(struct child_watch *w, enum sandbox_role role, const char *whos
     return true;
 }
 
+static void count_asked(struct child *c, int change)
+{
+    struct child_watch *w = c->watch;
+    int64_t now_ns = clock_mono_ns();
+    if (w->asked == 0)
+        w->idle_ns += now_ns - w->idle_since_ns;
+    w->asked += change;
+    c->asked += change;
+    if (w->asked == 0)
+        w->idle_since_ns = now_ns;
+    BUG_ON(w->asked < 0 || c->asked < 0);
+}
+
+int64_t child_idle_ns(const struct child_watch *w)
+{
+    return w->idle_ns + (w->asked == 0 ? clock_mono_ns() - w->idle_since_ns : 0);
+}
+
 void child_done(struct child *c)
 {
+    if (c->asked)
+        count_asked(c, -c->asked);
     if (c->alive)
         sandbox_stop(&c->process, 0, &c->status);
     c->alive = false;
@@ -84,10 +104,7 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
                            sandbox_role_name(c->role), c->whose);
         }
         struct pollfd p[2] = {{.fd = c->process.fd, .events = POLLIN}, {.fd = c->process.stderr_fd, .events = POLLIN}};
-        int64_t asleep = clock_mono_ns();
-        int ready = poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1);
-        w->waited_ns += clock_mono_ns() - asleep;
-        if (ready < 0 && errno != EINTR)
+        if (poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1) < 0 && errno != EINTR)
             return err_errno(err, ERR_INTERNAL, "poll");
         if (p[1].revents & POLLIN)
             sandbox_stderr(&c->process);
@@ -116,8 +133,12 @@ bool child_ask(struct child_watch *w, struct child *c, const json_t *job, struct
 {
     if (!c->alive)
         return err_set(err, ERR_INTERNAL, "the %s child of the %s is gone", sandbox_role_name(c->role), c->whose);
-    return greet(w, c, err)
-           && wire_send_json_by(c->process.fd, WIRE_JOB, job, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err);
+    if (!greet(w, c, err)
+        || !wire_send_json_by(c->process.fd, WIRE_JOB, job, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err))
+        return false;
+    c->watch = w;
+    count_asked(c, 1);
+    return true;
 }
 
 bool child_send_blob(struct child *c, const char *name, const void *data, size_t size, struct err *err)
@@ -135,6 +156,8 @@ bool child_take(struct child_watch *w, struct child *c, int64_t deadline_ns, jso
     if (!json_is_object(f.json))
         return err_set(err, ERR_UPSTREAM, "the %s child of the %s answered without an object",
                        sandbox_role_name(c->role), c->whose);
+    if (c->asked)
+        count_asked(c, -1);
     *ret = steal(&f.json);
     return true;
 }

@@ -16,7 +16,8 @@ struct child_watch {                    /* shared by all children of a judgement
     const char *level_needed;           /* of the sandbox: a child that reached less gets no work */
     unsigned layers;                    /* what all children so far reached */
     bool any;
-    int64_t waited_ns;                  /* in which the supervisor had nothing to do but wait for a child */
+    int asked;                          /* jobs that children have and have not answered */
+    int64_t idle_since_ns, idle_ns;     /* time in which no child had any: the judge's own */
 };
 
 struct child {
@@ -28,7 +29,11 @@ struct child {
     struct wire_reader reader;
     struct sandbox_status status;       /* once ended */
     bool silent;                        /* our deadline passed, not its limits */
+    struct child_watch *watch;          /* where its unanswered jobs are counted */
+    int asked;
 };
+/* Time since the watch began in which no child had anything to do: what the judge itself takes. */
+int64_t child_idle_ns(const struct child_watch *w);
 
 /* -1: no such level. */
 int level_rank(const char *level);

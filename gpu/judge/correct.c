@@ -7,6 +7,7 @@
  */
 #include "gpu/judge/internal.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t,
@@ -37,8 +38,9 @@ static void *poison_image(const struct tensor *t, uint64_t poison)
     return image;
 }
 
-bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
-                   const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
+/* The comparison alone: pure, on any thread. ret by tensor, those that are not inputs. */
+static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
+                            struct compare_result *ret)
 {
     const struct judge_regime *g = &j->regimes[regime];
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -52,17 +54,37 @@ bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *cons
             .baseline = side_is_judged(j, s) && g->baseline_ran ? g->baseline[t] : NULL,
             .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
         };
-        struct compare_result r;
-        compare_tensor(&c, &r);
-        if (c.baseline && !baseline_fit(j, &r, tensor, err))
+        compare_tensor(&c, &ret[t]);
+    }
+}
+
+/* What the comparison means. */
+static bool judge_outputs(struct judge *j, struct judge_side *s, int regime, const struct compare_result *results, const char *phase,
+                          struct verdict *v, struct err *err)
+{
+    bool by_baseline = side_is_judged(j, s) && j->regimes[regime].baseline_ran;
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        const struct tensor *tensor = &j->tensors[t];
+        if (tensor->spec->role == OP_INPUT)
+            continue;
+        if (by_baseline && !baseline_fit(j, &results[t], tensor, err))
             return false;
-        if (r.code != VERDICT_OK) {
-            describe(j, v, &r, tensor, regime, phase);
+        if (results[t].code != VERDICT_OK) {
+            describe(j, v, &results[t], tensor, regime, phase);
             return side_verdict(j, s, v, err);
         }
-        if (ret_worst)
-            ret_worst[t] = r;
     }
+    return true;
+}
+
+bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
+                   const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
+{
+    struct compare_result results[OP_MAX_TENSORS] = {{0}};
+    compare_outputs(j, s, regime, outputs, poison, results);
+    STEP(judge_outputs(j, s, regime, results, phase, v, err));
+    if (ret_worst)
+        memcpy(ret_worst, results, sizeof results);
     return true;
 }
 
@@ -222,18 +244,92 @@ static void hide(struct verdict *v)
     json_put_bool(v->detail, "hidden", true);
 }
 
-static bool one_regime(struct judge *j, int r, json_t *records, struct verdict *v, struct err *err)
+/*
+ * A regime's comparison goes on beside the next regime's runs: the children compute then, and this process would only wait. It
+ * reads what nobody changes until it is settled: the regime's inputs, reference and baseline, and outputs of its own.
+ */
+struct comparison {
+    bool running;
+    pthread_t thread;
+    struct judge *j;
+    struct judge_side *s;
+    int regime;
+    uint64_t poison;
+    void *outputs[OP_MAX_TENSORS];
+    struct compare_result results[OP_MAX_TENSORS];
+};
+
+static void *comparison_run(void *ctx)
 {
-    struct judge_side *s = &j->sides[CANDIDATE];
-    struct compare_result worst[OP_MAX_TENSORS] = {{0}};
+    struct comparison *c = ctx;
+    compare_outputs(c->j, c->s, c->regime, c->outputs, c->poison, c->results);
+    return NULL;
+}
+
+static void comparison_start(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
+{
+    *c = (struct comparison){.j = j, .s = s, .regime = regime, .poison = poison};
+    for (int t = 0; t < j->op->tensor_count; t++)
+        c->outputs[t] = steal(&s->outputs[t]);
+    c->running = pthread_create(&c->thread, NULL, comparison_run, c) == 0;
+    if (!c->running)
+        comparison_run(c);      /* no thread to be had: then now */
+}
+
+static void comparison_end(struct comparison *c)
+{
+    if (c->running)
+        pthread_join(c->thread, NULL);
+    c->running = false;
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
+        free(c->outputs[t]);
+        c->outputs[t] = NULL;
+    }
+}
+DEFINE_CLEANUP(comparison, struct comparison, comparison_end(it))
+
+/* Waits for it, judges it, records it. Nothing was started: nothing to do. */
+static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
+{
+    struct judge *j = c->j;
+    if (!j)
+        return true;
+    comparison_end(c);
+    c->j = NULL;
+    STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
+    json_array_append_new(records, regime_record(j, c->regime, c->results));
+    regime_used(j, c->regime);
+    return true;
+}
+
+static bool run_regime(struct judge *j, int r, struct verdict *v, struct err *err)
+{
     STEP(run_judged(j, r, v, err));
     if (!regime_reference(j, r, err))
         return false;
-    STEP(run_baseline(j, r, v, err));
-    STEP(check_outputs(j, s, r, s->outputs, j->poison[runs_twice(j, r) ? 1 : r % 2], "correct", worst, v, err));
-    json_array_append_new(records, regime_record(j, r, worst));
-    regime_used(j, r);
-    return true;
+    return run_baseline(j, r, v, err);
+}
+
+/* Runs a regime and settles the one before, whose verdict comes first: *ret_regime is the one that v is of. */
+static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    cleanup(verdict) struct verdict ran = {.code = VERDICT_OK};
+    struct err why = {0};
+    bool ok = run_regime(j, r, &ran, &why);
+    *ret_regime = c->j ? c->regime : r;
+    STEP(settle(c, records, v, err));
+    *ret_regime = r;
+    if (!ok)
+        return err_set(err, why.code, "%s", why.text);
+    if (ran.code != VERDICT_OK) {
+        *v = ran;
+        ran = (struct verdict){0};
+        return true;
+    }
+    comparison_start(c, j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
+    /* where regimes are not kept, two of them would be too much to hold */
+    return j->keep_regimes || settle(c, records, v, err);
 }
 
 /* The children that run: on sim those that emulated, on a card new ones with the card. */
@@ -261,12 +357,14 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
 bool correct_round(struct judge *j, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *records = json_array();
+    cleanup(comparison) struct comparison c = {0};
     STEP(ready(j, v, err));
-    for (int r = 0; r < j->regime_count; r++) {
-        if (!one_regime(j, r, records, v, err))
+    for (int r = 0; r <= j->regime_count; r++) {
+        int of = r < j->regime_count ? r : r - 1;
+        if (r < j->regime_count ? !one_regime(j, r, &c, records, &of, v, err) : !settle(&c, records, v, err))
             return false;
         if (v->code != VERDICT_OK) {
-            if (inputs_regime_hidden(j->op, r))
+            if (inputs_regime_hidden(j->op, of))
                 hide(v);
             return true;
         }

@@ -102,7 +102,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     j->config = config, j->progress = progress, j->ctx = ctx;
     j->watch.cancelled = cancelled, j->watch.ctx = ctx;
     j->started_ns = clock_wall_ns();
-    j->began_ns = clock_mono_ns();
+    j->began_ns = j->watch.idle_since_ns = clock_mono_ns();
     j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out =
         (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
@@ -253,10 +253,10 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
         r.certificate = certificate_make(j, v);
     r.figures = steal(&j->figures);
     r.gpu_ns = j->gpu_ns;
-    /* What the judge itself takes, beside its children's compiling, emulating, computing and measuring. */
+    /* What the judge itself takes: time in which no child compiled, assembled, emulated, computed or measured. */
     int64_t wall_ns = clock_mono_ns() - j->began_ns;
     json_put_int(r.figures, "judge_wall_ns", wall_ns);
-    json_put_int(r.figures, "judge_own_ns", wall_ns - j->watch.waited_ns);
+    json_put_int(r.figures, "judge_own_ns", child_idle_ns(&j->watch));
     take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
     take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);
     r.verdict = *v;
