@@ -163,7 +163,7 @@ static bool liar_block(struct device_program *p, const struct device_time_block 
         return true;
     }
     double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
-    double noise = rng_normal(p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY ? 0.3 : 0.002);
+    double noise = rng_normal(p->lie == NOISY ? 7 : p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY ? 0.3 : 0.002);
     if (p->lie == DRIFTS)
         noise += (double)p->blocks * 0.01;
     p->blocks++;
