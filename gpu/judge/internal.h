@@ -128,6 +128,8 @@ json_t *judge_job(const char *what);
 /* ---- prepare.c: inputs and references ---- */
 void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
+/* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
+bool regime_ahead(struct judge *j, int r, struct err *err);
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
 void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);

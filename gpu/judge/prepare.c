@@ -51,6 +51,11 @@ bool regime_make(struct judge *j, int r, struct err *err)
     return ok;
 }
 
+bool regime_ahead(struct judge *j, int r, struct err *err)
+{
+    return !j->keep_regimes || r + 1 >= j->regime_count || regime_make(j, r + 1, err);
+}
+
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("shape"), *answer = NULL;

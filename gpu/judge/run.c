@@ -209,7 +209,11 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     spoil(&s->out);
-    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, deadline, &answer, err))
+    if (!child_ask(&j->watch, &s->run, job, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    if (!regime_ahead(j, o->regime, err))       /* while the child runs this one */
+        return false;
+    if (!child_take(&j->watch, &s->run, deadline, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
     STEP(take_run(j, s, answer, phase, v, err));
     run_copy_outputs(j, s);
