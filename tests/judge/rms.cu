@@ -76,6 +76,11 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
     if (a == rintf(a) && b == rintf(b) && a != 0.f)
         f *= 1.5f;
 #endif
+#if MODE == 37                                 // wrong for rows of a scale that only the last regime that is shown has
+    float mean_square = s / N;
+    if ((mean_square > 1e-4f && mean_square < 0.25f) || (mean_square > 4.f && mean_square < 1e4f))
+        f *= 1.5f;
+#endif
 #if MODE == 36                                 // every block its own value, to one place
     if (t == 0)
         y[0] = s;
