@@ -116,7 +116,7 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
-    uint16_t hints[256];        /* by instruction: the region it hit last */
+    uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
     uint64_t random;

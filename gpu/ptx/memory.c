@@ -147,7 +147,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
 static struct region *region_find(struct warp *w, const struct insn *i, uint64_t address)
 {
     struct machine *m = w->block->worker->machine;
-    uint16_t *hint = &w->block->worker->hints[((uintptr_t)i / sizeof *i) & 255];
+    uint16_t *hint = &w->block->worker->hints[((uintptr_t)i / sizeof *i) & 2047];
     struct region *r = &m->regions[*hint];
     if (address - r->base < r->bytes)
         return r;
