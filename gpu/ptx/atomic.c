@@ -81,7 +81,7 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             if (i->dst && rest == active)
                 load_depth(w, i, &p);
         }
-        on_shared += shared;
+        on_shared += p.home != NULL;
     }
     k->counts.atomics += (uint64_t)__builtin_popcount(active);
     if (on_shared) {
