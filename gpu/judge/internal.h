@@ -36,10 +36,12 @@ struct judge_side {
     struct judge_kernel kernels[32];
     json_t *resources;                  /* by launch of the plan, for the run child */
     bool open_asked, opened, loaded;
+    bool runs_regime;                   /* the baseline's run of a regime was asked and not yet taken */
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     json_t *counts;                     /* of the last run */
+    int64_t run_asked_ns, run_deadline_ns;
     double estimate_ns;
     json_t *estimate_terms;
     uint64_t timed_order;               /* seed of the order of its last timed graph */
@@ -162,7 +164,11 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
 bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
-/* Runs on the inputs last given; outputs and counts are the side's then. */
+/* Asks for a run on the inputs last given; run_take waits for its end. The outputs are in the child's memory until it is asked
+ * again: run_copy_outputs makes them ours. Apart, so that another child can be asked before the copying. */
+bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+/* All three; outputs and counts are the side's then. */
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
 /* Copies what the run child left in its memory. */

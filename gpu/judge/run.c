@@ -187,17 +187,16 @@ static void spoil(const struct shared *s)
         memset(s->base + at, 0xa5, 8);
 }
 
-bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
-              struct err *err)
+bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
+             struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns
-                                            : card                 ? LIMIT_RUN_CUDA_WALL_NS
-                                                                   : LIMIT_RUN_WALL_NS;
-    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS,
-            deadline = from + limit * s->plan.step_count + grace;
+    int64_t limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS;
+    s->run_asked_ns = clock_mono_ns();
+    s->run_deadline_ns = s->run_asked_ns + limit * s->plan.step_count + grace;
     static const char *const places[] = {[DEVICE_AT_END] = "end", [DEVICE_AT_START] = "start", [DEVICE_ODD] = "odd"};
-    cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
+    cleanup(json) json_t *job = judge_job("run");
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
     json_put_str(job, "poison", number);
@@ -209,15 +208,26 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     spoil(&s->out);
-    if (!child_ask(&j->watch, &s->run, job, err))
+    return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
+}
+
+bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    if (!child_take(&j->watch, &s->run, s->run_deadline_ns, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
+    count_card_time(j, s, s->run_asked_ns);
+    return take_run(j, s, answer, phase, v, err);
+}
+
+bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
+              struct err *err)
+{
+    STEP(run_ask(j, s, o, phase, v, err));
     if (!regime_ahead(j, o->regime, err))       /* while the child runs this one */
         return false;
-    if (!child_take(&j->watch, &s->run, deadline, &answer, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
-    STEP(take_run(j, s, answer, phase, v, err));
+    STEP(run_take(j, s, phase, v, err));
     run_copy_outputs(j, s);
-    count_card_time(j, s, from);
     return true;
 }
 

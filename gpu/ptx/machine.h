@@ -146,7 +146,8 @@ struct machine {
     const struct lane_table *lanes;
     struct ptx_limits limits;
     uint64_t seed;
-    bool check_races, many;     /* many host threads */
+    bool check_races, shared_races_only;
+    bool many;                  /* many host threads */
     bool explicit_cluster;
     uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
     struct region *regions;     /* by address */
@@ -155,7 +156,7 @@ struct machine {
     uint32_t moving_count;
     uint8_t params[32768];
     uint8_t grid_workspace[GRID_WORKSPACE_BYTES];
-    uint64_t total_blocks, threads_block;
+    uint64_t total_blocks, threads_block, shadow_bytes;
     uint32_t cluster[3], cluster_size;
     uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
     int64_t deadline_ns, start_ns;

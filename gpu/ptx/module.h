@@ -39,7 +39,15 @@
     X(T_E5M2X2, "e5m2x2", 2, 1, 1)   \
     X(T_U16X2, "u16x2", 4, 0, 0)     \
     X(T_S16X2, "s16x2", 4, 0, 1)     \
-    X(T_F32X2, "f32x2", 8, 1, 1)
+    X(T_F32X2, "f32x2", 8, 1, 1)     \
+    X(T_E2M1X2, "e2m1x2", 1, 1, 1)   \
+    X(T_E2M3X2, "e2m3x2", 2, 1, 1)   \
+    X(T_E3M2X2, "e3m2x2", 2, 1, 1)   \
+    X(T_UE8M0X2, "ue8m0x2", 2, 1, 0) \
+    X(T_U4, "u4", 1, 0, 0)           \
+    X(T_S4, "s4", 1, 0, 1)           \
+    X(T_U2, "u2", 1, 0, 0)           \
+    X(T_S2, "s2", 1, 0, 1)
 enum ptx_type {
 #define X(code, name, bytes, is_float, is_signed) code,
     PTX_TYPE_TABLE(X)

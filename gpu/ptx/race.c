@@ -264,7 +264,7 @@ static unsigned least_store(const struct machine *m)
 
 void race_grid_open(struct machine *m)
 {
-    const bool watched = m->check_races && m->total_blocks > 1 && m->total_blocks < UINT32_MAX && !m->launch->cooperative &&
+    const bool watched = m->check_races && !m->shared_races_only && m->total_blocks > 1 && m->total_blocks < UINT32_MAX && !m->launch->cooperative &&
                          !m->entry->uses_grid_barrier;
     const unsigned least = watched ? least_store(m) : 0;
     size_t left = m->limits.memory_bytes / 2;
@@ -278,6 +278,7 @@ void race_grid_open(struct machine *m)
             continue;
         r->last = calloc((size_t)count, sizeof *r->last);   /* where there is no memory for it, it is not watched */
         left -= r->last ? (size_t)count * sizeof *r->last : 0;
+        m->shadow_bytes += r->last ? count * sizeof *r->last : 0;
     }
 }
 

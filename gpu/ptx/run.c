@@ -474,6 +474,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
                                         .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
+        m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
         if (buffers[i].address + buffers[i].bytes < buffers[i].address || buffers[i].address + buffers[i].bytes > GRID_WINDOW)
             return refuse(f, "buffer %s lies outside the address space", buffers[i].name);
     }
@@ -538,6 +539,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->check_races = options->check_races;
+    m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
     m->deadline_ns = m->start_ns + m->limits.wall_ns;
@@ -601,6 +603,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(m->regions[i].stored);
             free(m->regions[i].last);
         }
+    counts.shadow_bytes = m->shadow_bytes;
     free(m->regions);
     free(m->moving);
     free(m);
