@@ -67,7 +67,10 @@ static void one(const char *snippet, char kind, uint64_t a, uint64_t b, uint64_t
     if (!strchr(snippet, '@') && !strchr(snippet, '{') && strchr(snippet, ';') == snippet + strlen(snippet) - 1) {
         snprintf(guarded, sizeof guarded, "setp.eq.u32 %%p8, 0, 0; @%%p8 %s", snippet);
         got = 0xbad;
-        check(run_one(guarded, kind, in, &got, false) && got == want);
+        const bool same = run_one(guarded, kind, in, &got, false) && got == want;
+        if (!same)
+            fprintf(stderr, "%s: got %#" PRIx64 ", wanted %#" PRIx64 "\n", guarded, got, want);
+        check(same);
     }
 }
 

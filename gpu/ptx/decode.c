@@ -6,6 +6,7 @@
  * operand is always an offset. Moves of such slots, and moves within a block, become aliases instead of instructions.
  */
 #include "gpu/ptx/decode.h"
+#include "gpu/ptx/isa.h"
 
 #include <string.h>
 
@@ -408,6 +409,8 @@ uint32_t param_slot(struct decoder *x, uint32_t offset, unsigned bytes, bool sig
 /* ---- statements ---- */
 static enum ptx_class class_of(const struct decoder *x)
 {
+    if (x->op.row >= 0)
+        return (enum ptx_class)ptx_isa_row(x->op.row)->class_;
     const enum ptx_class c = (enum ptx_class)classes[x->op.base];
     const enum ptx_type t = x->op.type_count ? x->op.types[x->op.type_count - 1] : T_NONE;
     if (c == PTX_CLASS_GLOBAL)
@@ -446,7 +449,7 @@ static void decode_stmt(struct decoder *x)
     const int mode = x->mode;
     x->pending_count = 0;
     x->temps[0].used = x->temps[1].used = 0;
-    if (x->op.base == B_UNKNOWN || x->op.unknown_mod || !decoders[x->op.base](x)) {
+    if (x->op.base == B_UNKNOWN || x->op.row == -1 || (x->op.row < 0 && x->op.unknown_mod) || !decoders[x->op.base](x)) {
         m->code_count = start;
         x->mode = mode;
         x->pending_count = 0;

@@ -263,3 +263,12 @@ int ptx_isa_find(const char *opcode)
             return i;
     return -1;
 }
+
+bool ptx_isa_has_family(const char *opcode)
+{
+    const struct span word = {opcode, strcspn(opcode, ".")};
+    for (int i = 0; i < ptx_isa_row_count; i++)
+        if (first_word_is(first_group(ptx_isa_rows[i].pattern), word))
+            return true;
+    return false;
+}
