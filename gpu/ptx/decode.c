@@ -158,7 +158,7 @@ void lane(struct decoder *x, enum lane_op op, uint32_t dst, uint32_t a, uint32_t
     lane_k(x, op, dst, a, b, c, 0);
 }
 
-static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes == 8 ? 8 : 4; }
+static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes >= 8 ? ptx_types[t].bytes : 4; }
 
 static uint32_t reg_slot(struct decoder *x, uint32_t reg)
 {
@@ -185,6 +185,15 @@ static uint32_t fit(struct decoder *x, uint32_t slot, unsigned have, enum ptx_ty
         slot = t;
     }
     return slot;
+}
+
+bool halves_of(struct decoder *x, const struct operand *o, uint32_t *ret)
+{
+    if (o->kind != O_REG || o->negated || x->f->reg_types[o->id] != T_B128)
+        return false;
+    ret[0] = reg_slot(x, o->id);
+    ret[1] = ret[0] + 8 * WARP_LANES;
+    return true;
 }
 
 uint64_t variable_address(const struct ptx_module *m, const struct function *fn, const struct variable *v)
