@@ -41,7 +41,6 @@ bool phase_admit(struct judge *j, struct verdict *v, struct err *err)
     const json_t *baseline = json_object_get(j->task, "baseline");
     if (!check_target(j, err))
         return false;
-    j->sides[CANDIDATE].name = "candidate", j->sides[BASELINE].name = "baseline";
     STEP(admit_side(j, &j->sides[CANDIDATE], json_object_get(j->task, "candidate"), v, err));
     if (baseline && !json_is_null(baseline))
         STEP(admit_side(j, &j->sides[BASELINE], baseline, v, err));

@@ -247,20 +247,23 @@ static bool needs_compiler(const struct judge *j, const struct judge_side *s)
 bool phase_compile(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *mine = &j->sides[CANDIDATE], *base = &j->sides[BASELINE];
-    if (!compile_start(j, mine, err) || (base->present && !compile_start(j, base, err)))
-        return false;
-    /* What runs later starts now, and the compilers' time is spent on inputs and the reference. */
-    if (!run_start(j, mine, SANDBOX_RUN_SIM, err) || (base->present && !run_start(j, base, SANDBOX_RUN_SIM, err)))
-        return false;
+    /* The candidate's compiler was started with the judgement and is asked before anything else competes for the processors. */
     for (int i = 0; i < SIDES; i++) {
         struct judge_side *s = &j->sides[i];
         struct err why = {0};
-        if (!s->present || !needs_compiler(j, s) || compile_ask(j, s, &why))
+        if (!s->present)
+            continue;
+        if (!s->compile.alive && !compile_start(j, s, err))
+            return false;
+        if (!needs_compiler(j, s) || compile_ask(j, s, &why))
             continue;
         if (why.code != ERR_UPSTREAM)
             return err_set(err, why.code, "%s", why.text);
         child_done(&s->compile);        /* it died before it began: compile_take starts another */
     }
+    /* What runs later starts now, and the compilers' time is spent on inputs and the reference. */
+    if (!run_start(j, mine, SANDBOX_RUN_SIM, err) || (base->present && !run_start(j, base, SANDBOX_RUN_SIM, err)))
+        return false;
     if (!prepare_some(j, err))
         return false;
     STEP(compile_take(j, mine, v, err));

@@ -88,6 +88,142 @@ bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *cons
     return true;
 }
 
+/* ---- the baseline's run, and the comparison ---- */
+
+static bool baseline_ask(struct judge *j, int regime, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[BASELINE];
+    if (!s->present || s->runs_regime)
+        return true;
+    const struct run_order o = {.regime = regime,
+                                .poison = j->poison[0],
+                                .schedule_seed = random_u64(),
+                                .place = DEVICE_AT_END,
+                                .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
+    STEP(run_inputs(j, s, regime, "correct", v, err));
+    STEP(run_ask(j, s, &o, "correct", v, err));
+    s->runs_regime = true;
+    return true;
+}
+
+static bool baseline_take(struct judge *j, int regime, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[BASELINE];
+    if (!s->present)
+        return true;
+    STEP(run_take(j, s, "correct", v, err));
+    s->runs_regime = false;
+    return regime != 0 || j->on_card || run_estimate(j, s, err);
+}
+
+/* Its outputs become ours. */
+static void baseline_keep(struct judge *j, int regime)
+{
+    struct judge_side *s = &j->sides[BASELINE];
+    struct judge_regime *g = &j->regimes[regime];
+    if (!s->present)
+        return;
+    run_copy_outputs(j, s);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        g->baseline[t] = steal(&s->outputs[t]);
+    g->baseline_ran = true;
+}
+
+static json_t *regime_record(const struct judge *j, int r, const struct compare_result *worst)
+{
+    json_t *doc = json_object(), *tensors = json_array();
+    bool hidden = inputs_regime_hidden(j->op, r);
+    char seed[24];
+    snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)j->regimes[r].seed);
+    json_put_int(doc, "regime", r);
+    if (!hidden)
+        json_put_str(doc, "name", inputs_regime_name(j->op, r));
+    json_put_bool(doc, "hidden", hidden);
+    json_put_str(doc, "seed", seed);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (j->op->tensors[t].role != OP_INPUT)
+            json_array_append_new(tensors, compare_encode(&worst[t], &j->tensors[t]));
+    json_put(doc, "tensors", tensors);
+    return doc;
+}
+
+static void hide(struct verdict *v)
+{
+    json_decref(v->detail);
+    v->detail = NULL;
+    verdict_set(v, VERDICT_WRONG_RESULT, "correct", "A hidden test failed.");
+    v->detail = json_object();
+    json_put_bool(v->detail, "hidden", true);
+}
+
+/*
+ * A regime's comparison goes on beside the next regime's runs: the children compute then, and this process would only wait. It
+ * reads what nobody changes until it is settled: the regime's inputs, reference and baseline, and outputs of its own. It waits
+ * until the next regime's first run is asked for; the baseline's outputs stay in its child's memory as long.
+ */
+struct comparison {
+    bool waiting, running;
+    pthread_t thread;
+    struct judge *j;
+    struct judge_side *s;
+    int regime;
+    uint64_t poison;
+    void *outputs[OP_MAX_TENSORS];
+    struct compare_result results[OP_MAX_TENSORS];
+};
+
+static void *comparison_run(void *ctx)
+{
+    struct comparison *c = ctx;
+    compare_outputs(c->j, c->s, c->regime, c->outputs, c->poison, c->results);
+    return NULL;
+}
+
+static void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
+{
+    *c = (struct comparison){.waiting = true, .j = j, .s = s, .regime = regime, .poison = poison};
+    for (int t = 0; t < j->op->tensor_count; t++)
+        c->outputs[t] = steal(&s->outputs[t]);
+}
+
+static void comparison_start(struct comparison *c)
+{
+    if (!c->waiting)
+        return;
+    c->waiting = false;
+    baseline_keep(c->j, c->regime);
+    c->running = pthread_create(&c->thread, NULL, comparison_run, c) == 0;
+    if (!c->running)
+        comparison_run(c);      /* no thread to be had: then now */
+}
+
+static void comparison_end(struct comparison *c)
+{
+    if (c->running)
+        pthread_join(c->thread, NULL);
+    c->running = false;
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
+        free(c->outputs[t]);
+        c->outputs[t] = NULL;
+    }
+}
+DEFINE_CLEANUP(comparison, struct comparison, comparison_end(it))
+
+/* Waits for it, judges it, records it. Nothing was started: nothing to do. */
+static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
+{
+    struct judge *j = c->j;
+    if (!j)
+        return true;
+    comparison_start(c);
+    comparison_end(c);
+    c->j = NULL;
+    STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
+    json_array_append_new(records, regime_record(j, c->regime, c->results));
+    regime_used(j, c->regime);
+    return true;
+}
+
 /* ---- two runs, equal bits ---- */
 
 static void outputs_copy(const struct judge *j, void *const *from, void **to)
@@ -128,7 +264,27 @@ static int first_difference(const struct judge *j, void *const *a, void *const *
     return -1;
 }
 
-static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct verdict *v, struct err *err)
+/* What there is to do while the candidate's first run of a regime goes on: the regime before, the baseline, the regime after. */
+static bool meanwhile(struct judge *j, int regime, struct comparison *before, struct verdict *v, struct err *err)
+{
+    comparison_start(before);
+    /* On a card one at a time: what a candidate does to a card must not reach the baseline's run. */
+    if (!j->on_card)
+        STEP(baseline_ask(j, regime, v, err));
+    return regime_ahead(j, regime, err);
+}
+
+static bool first_run(struct judge *j, struct judge_side *s, const struct run_order *o, struct comparison *before, struct verdict *v,
+                      struct err *err)
+{
+    STEP(run_ask(j, s, o, "correct", v, err));
+    STEP(meanwhile(j, o->regime, before, v, err));
+    STEP(run_take(j, s, "correct", v, err));
+    run_copy_outputs(j, s);
+    return true;
+}
+
+static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct comparison *previous, struct verdict *v, struct err *err)
 {
     struct run_order first = {.regime = regime,
                               .poison = j->poison[0],
@@ -142,7 +298,7 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
                                .instruction_limit = j->instruction_limit};
     cleanup(images) struct images before = {0};
     int64_t element = 0;
-    STEP(run_once(j, s, &first, "correct", v, err));
+    STEP(first_run(j, s, &first, previous, v, err));
     outputs_copy(j, s->outputs, before.list);
     STEP(run_once(j, s, &second, "correct", v, err));
     int t = first_difference(j, before.list, s->outputs, &element);
@@ -170,39 +326,18 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
 
 /* ---- one regime ---- */
 
-static bool run_baseline(struct judge *j, int regime, struct verdict *v, struct err *err)
-{
-    struct judge_side *s = &j->sides[BASELINE];
-    struct judge_regime *g = &j->regimes[regime];
-    if (!s->present || g->baseline_ran)
-        return true;
-    const struct run_order o = {.regime = regime,
-                                .poison = j->poison[0],
-                                .schedule_seed = random_u64(),
-                                .place = DEVICE_AT_END,
-                                .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
-    STEP(run_inputs(j, s, regime, "correct", v, err));
-    STEP(run_once(j, s, &o, "correct", v, err));
-    for (int t = 0; t < j->op->tensor_count; t++)
-        g->baseline[t] = steal(&s->outputs[t]);
-    g->baseline_ran = true;
-    if (regime == 0 && !j->on_card && !run_estimate(j, s, err))
-        return false;
-    return true;
-}
-
 /* Once more with other poison: the typical regime always, on a card all of them unless the tensors are huge. */
 static bool runs_twice(const struct judge *j, int regime)
 {
     return regime == 0 || (j->on_card && j->keep_regimes);
 }
 
-static bool run_judged(struct judge *j, int regime, struct verdict *v, struct err *err)
+static bool run_judged(struct judge *j, int regime, struct comparison *previous, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
     STEP(run_inputs(j, s, regime, "correct", v, err));
     if (runs_twice(j, regime)) {
-        STEP(run_twice(j, s, regime, v, err));
+        STEP(run_twice(j, s, regime, previous, v, err));
     } else {
         static const enum device_place places[] = {DEVICE_AT_END, DEVICE_ODD, DEVICE_AT_START};
         const struct run_order o = {.regime = regime,
@@ -210,104 +345,20 @@ static bool run_judged(struct judge *j, int regime, struct verdict *v, struct er
                                     .schedule_seed = random_u64(),
                                     .place = places[regime % 3],
                                     .instruction_limit = j->instruction_limit};
-        STEP(run_once(j, s, &o, "correct", v, err));
+        STEP(first_run(j, s, &o, previous, v, err));
     }
     if (regime == 0 && !j->on_card && !run_estimate(j, s, err))
         return false;
     return true;
 }
 
-static json_t *regime_record(const struct judge *j, int r, const struct compare_result *worst)
+static bool run_regime(struct judge *j, int r, struct comparison *previous, struct verdict *v, struct err *err)
 {
-    json_t *doc = json_object(), *tensors = json_array();
-    bool hidden = inputs_regime_hidden(j->op, r);
-    char seed[24];
-    snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)j->regimes[r].seed);
-    json_put_int(doc, "regime", r);
-    if (!hidden)
-        json_put_str(doc, "name", inputs_regime_name(j->op, r));
-    json_put_bool(doc, "hidden", hidden);
-    json_put_str(doc, "seed", seed);
-    for (int t = 0; t < j->op->tensor_count; t++)
-        if (j->op->tensors[t].role != OP_INPUT)
-            json_array_append_new(tensors, compare_encode(&worst[t], &j->tensors[t]));
-    json_put(doc, "tensors", tensors);
-    return doc;
-}
-
-static void hide(struct verdict *v)
-{
-    json_decref(v->detail);
-    v->detail = NULL;
-    verdict_set(v, VERDICT_WRONG_RESULT, "correct", "A hidden test failed.");
-    v->detail = json_object();
-    json_put_bool(v->detail, "hidden", true);
-}
-
-/*
- * A regime's comparison goes on beside the next regime's runs: the children compute then, and this process would only wait. It
- * reads what nobody changes until it is settled: the regime's inputs, reference and baseline, and outputs of its own.
- */
-struct comparison {
-    bool running;
-    pthread_t thread;
-    struct judge *j;
-    struct judge_side *s;
-    int regime;
-    uint64_t poison;
-    void *outputs[OP_MAX_TENSORS];
-    struct compare_result results[OP_MAX_TENSORS];
-};
-
-static void *comparison_run(void *ctx)
-{
-    struct comparison *c = ctx;
-    compare_outputs(c->j, c->s, c->regime, c->outputs, c->poison, c->results);
-    return NULL;
-}
-
-static void comparison_start(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
-{
-    *c = (struct comparison){.j = j, .s = s, .regime = regime, .poison = poison};
-    for (int t = 0; t < j->op->tensor_count; t++)
-        c->outputs[t] = steal(&s->outputs[t]);
-    c->running = pthread_create(&c->thread, NULL, comparison_run, c) == 0;
-    if (!c->running)
-        comparison_run(c);      /* no thread to be had: then now */
-}
-
-static void comparison_end(struct comparison *c)
-{
-    if (c->running)
-        pthread_join(c->thread, NULL);
-    c->running = false;
-    for (int t = 0; t < OP_MAX_TENSORS; t++) {
-        free(c->outputs[t]);
-        c->outputs[t] = NULL;
-    }
-}
-DEFINE_CLEANUP(comparison, struct comparison, comparison_end(it))
-
-/* Waits for it, judges it, records it. Nothing was started: nothing to do. */
-static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
-{
-    struct judge *j = c->j;
-    if (!j)
-        return true;
-    comparison_end(c);
-    c->j = NULL;
-    STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
-    json_array_append_new(records, regime_record(j, c->regime, c->results));
-    regime_used(j, c->regime);
-    return true;
-}
-
-static bool run_regime(struct judge *j, int r, struct verdict *v, struct err *err)
-{
-    STEP(run_judged(j, r, v, err));
+    STEP(run_judged(j, r, previous, v, err));
     if (!regime_reference(j, r, err))
         return false;
-    return run_baseline(j, r, v, err);
+    STEP(baseline_ask(j, r, v, err));
+    return baseline_take(j, r, v, err);
 }
 
 /* Runs a regime and settles the one before, whose verdict comes first: *ret_regime is the one that v is of. */
@@ -316,7 +367,7 @@ static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *rec
     struct judge_side *s = &j->sides[CANDIDATE];
     cleanup(verdict) struct verdict ran = {.code = VERDICT_OK};
     struct err why = {0};
-    bool ok = run_regime(j, r, &ran, &why);
+    bool ok = run_regime(j, r, c, &ran, &why);
     *ret_regime = c->j ? c->regime : r;
     STEP(settle(c, records, v, err));
     *ret_regime = r;
@@ -327,7 +378,7 @@ static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *rec
         ran = (struct verdict){0};
         return true;
     }
-    comparison_start(c, j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
+    comparison_plan(c, j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
     /* where regimes are not kept, two of them would be too much to hold */
     return j->keep_regimes || settle(c, records, v, err);
 }

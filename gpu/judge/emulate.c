@@ -1,6 +1,6 @@
 /*
- * Emulate: the first run of the PTX, with every check on, on the typical regime. On sim it is also the first of the two runs that
- * must agree. With a card it stands in front of it: what the emulator does not know is then a note, not a verdict.
+ * Emulate: the first run of the PTX, with every check on, on the typical regime. Its results are not looked at, nor copied: that is
+ * for the runs that follow. With a card it stands in front of it: what the emulator does not know is then a note, not a verdict.
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
@@ -37,7 +37,8 @@ static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, 
     STEP(run_open(j, s, "sim", v, err));
     STEP(run_load(j, s, false, "emulate", v, err));
     STEP(run_inputs(j, s, 0, "emulate", v, err));
-    return run_once(j, s, &o, "emulate", v, err);
+    STEP(run_ask(j, s, &o, "emulate", v, err));
+    return run_take(j, s, "emulate", v, err);
 }
 
 /* How many instructions are usual here: the baseline tells. */

@@ -29,6 +29,7 @@ struct judge_side {
     json_t *plan_doc;
     struct buf options;
     struct child compile, run;
+    bool audited;                       /* its next run child is watched by a tracing library, and used for nothing but the audit */
     bool compile_asked, assemble_asked;
     struct buf ptx, cubin;
     char *log;
@@ -36,10 +37,12 @@ struct judge_side {
     struct judge_kernel kernels[32];
     json_t *resources;                  /* by launch of the plan, for the run child */
     bool open_asked, opened, loaded;
+    bool runs_regime;                   /* the baseline's run of a regime was asked and not yet taken */
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     json_t *counts;                     /* of the last run */
+    int64_t run_asked_ns, run_deadline_ns;
     double estimate_ns;
     json_t *estimate_terms;
     uint64_t timed_order;               /* seed of the order of its last timed graph */
@@ -101,7 +104,8 @@ struct judge {
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
 typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
-judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_plausible, phase_retest;
+judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_audit, phase_plausible,
+    phase_retest;
 
 /* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
 #define STEP(call)                        \
@@ -162,7 +166,11 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
 bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_inputs(struct judge *j, struct judge_side *s, int regime, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
-/* Runs on the inputs last given; outputs and counts are the side's then. */
+/* Asks for a run on the inputs last given; run_take waits for its end. The outputs are in the child's memory until it is asked
+ * again: run_copy_outputs makes them ours. Apart, so that another child can be asked before the copying. */
+bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+/* All three; outputs and counts are the side's then. */
 bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
 /* Copies what the run child left in its memory. */
@@ -178,6 +186,12 @@ bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *cons
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- measure.c ---- */
+/* Buffer sets in the side's run child, as for a timed graph; how many. */
+bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* A job of a run child on a card, its fault taken and its time counted. */
+bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, const char *phase, int64_t wall_ns, json_t **ret,
+                   struct verdict *v, struct err *err) MUST_CHECK;
+json_t *judge_u64(uint64_t value);      /* as the children read it */
 bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- time.c ---- */

@@ -17,6 +17,7 @@ static const struct { const char *name; judge_phase *run; enum judge_mode least;
     {"assemble", phase_assemble, MODE_TRIAGE},
     {"correct", phase_correct, MODE_TRIAGE},
     {"time", phase_time, MODE_TRIAGE},
+    {"audit", phase_audit, MODE_FULL},
     {"plausible", phase_plausible, MODE_TRIAGE},
     {"retest", phase_retest, MODE_RETEST},
 };
@@ -193,8 +194,10 @@ bool judge_begin(struct judge *j, struct err *err)
                        j->watch.level_needed);
     if (!json_is_object(j->task) || !json_is_object(json_object_get(j->task, "candidate")))
         return err_set(err, ERR_INVALID, "the task is not an object with a shape and a candidate");
-    return take_shape(j, err) && take_mode(j, err) && take_device(j, err)
-           && toolkit_find(j->config->cuda_home, &j->toolkit, err);
+    /* A compiler takes longest to come up, and needs neither the shape nor the candidate: it starts before both are read. */
+    j->sides[CANDIDATE].name = "candidate", j->sides[BASELINE].name = "baseline";
+    return toolkit_find(j->config->cuda_home, &j->toolkit, err) && compile_start(j, &j->sides[CANDIDATE], err) && take_shape(j, err)
+           && take_mode(j, err) && take_device(j, err);
 }
 
 static void tell(struct judge *j, const char *phase, const char *state, int64_t ns, const struct verdict *v)

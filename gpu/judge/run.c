@@ -9,13 +9,16 @@
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->operator_folder.dir};
+    const char *paths[DEVICE_MAX_NEEDS + 3] = {j->operator_folder.dir};
     cleanup(device_needs) struct device_needs needs = {.env = {0}};
     /* A device of a test needs nothing of the host. */
     if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
         return false;
+    int count = 1;
+    if (s->audited)
+        paths[count++] = j->toolkit.cupti;
     for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
-        paths[i + 1] = needs.read_only[i];
+        paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
     s->opened = s->loaded = s->open_asked = false;
@@ -64,6 +67,8 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
         return true;
     cleanup(json) json_t *open = judge_job("open");
     json_put_str(open, "device", device);
+    if (s->audited)
+        json_put_str(open, "audit_library", j->toolkit.cupti);
     if (!child_shape(j, &s->run, &s->out, false, err) || !child_ask(&j->watch, &s->run, open, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->open_asked = true;
@@ -187,17 +192,16 @@ static void spoil(const struct shared *s)
         memset(s->base + at, 0xa5, 8);
 }
 
-bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
-              struct err *err)
+bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
+             struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t from = clock_mono_ns(), limit = j->config->run_wall_ns ? j->config->run_wall_ns
-                                            : card                 ? LIMIT_RUN_CUDA_WALL_NS
-                                                                   : LIMIT_RUN_WALL_NS;
-    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS,
-            deadline = from + limit * s->plan.step_count + grace;
+    int64_t limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS;
+    s->run_asked_ns = clock_mono_ns();
+    s->run_deadline_ns = s->run_asked_ns + limit * s->plan.step_count + grace;
     static const char *const places[] = {[DEVICE_AT_END] = "end", [DEVICE_AT_START] = "start", [DEVICE_ODD] = "odd"};
-    cleanup(json) json_t *job = judge_job("run"), *answer = NULL;
+    cleanup(json) json_t *job = judge_job("run");
     char number[24];
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->poison);
     json_put_str(job, "poison", number);
@@ -209,15 +213,26 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     spoil(&s->out);
-    if (!child_ask(&j->watch, &s->run, job, err))
+    return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
+}
+
+bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    if (!child_take(&j->watch, &s->run, s->run_deadline_ns, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
+    count_card_time(j, s, s->run_asked_ns);
+    return take_run(j, s, answer, phase, v, err);
+}
+
+bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
+              struct err *err)
+{
+    STEP(run_ask(j, s, o, phase, v, err));
     if (!regime_ahead(j, o->regime, err))       /* while the child runs this one */
         return false;
-    if (!child_take(&j->watch, &s->run, deadline, &answer, err))
-        return side_child_failed(j, s, &s->run, phase, v, err);
-    STEP(take_run(j, s, answer, phase, v, err));
+    STEP(run_take(j, s, phase, v, err));
     run_copy_outputs(j, s);
-    count_card_time(j, s, from);
     return true;
 }
 
