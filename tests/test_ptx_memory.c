@@ -220,8 +220,10 @@ static void limits(void)
     a.launch.dynamic_shared_bytes = 300000;
     check_int(bench_run(&a), PTX_BAD_LAUNCH);
     a.launch.dynamic_shared_bytes = 0;
-    a.launch.cluster[0] = 2;
-    check_int(bench_run(&a), PTX_UNSUPPORTED);
+    a.launch.cluster[0] = 3; /* not a whole number of clusters */
+    check_int(bench_run(&a), PTX_BAD_LAUNCH);
+    a.launch.grid[0] = a.launch.cluster[0] = 17;
+    check_int(bench_run(&a), PTX_BAD_LAUNCH);
 }
 
 /* The lowest block's finding is the one told, however many threads look. */

@@ -197,7 +197,7 @@ ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned siz
     const uint64_t offset = address - r->base;
     if (r->initialised && !(row ? initialised(r->initialised, offset, each * WARP_LANES) : initialised(r->initialised, offset, each)))
         return false;
-    if (r->watched && !watch_row(w, &(struct place){.offset = offset, .region = r}, bytes, RACE_READ))
+    if (__builtin_expect(r->watched, 0) && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_READ))
         return false;
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (r->counted) {
@@ -226,7 +226,7 @@ ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned si
     if (!r || !r->writable)
         return false;
     const uint64_t offset = address - r->base;
-    if (r->watched && !watch_row(w, &(struct place){.offset = offset, .region = r}, bytes, RACE_WRITE))
+    if (r->watched && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_WRITE))
         return false;
     if (r->counted) {
         const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;

@@ -82,7 +82,7 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             if (i->dst && rest == active)
                 load_depth(w, i, &p);
         }
-        on_shared += shared;
+        on_shared += p.home != NULL;
     }
     if (i->dst)
         race_observe(w, i, active, i->aux2 & 1);

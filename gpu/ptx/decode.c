@@ -215,6 +215,7 @@ uint64_t variable_address(const struct ptx_module *m, const struct function *fn,
     case SPACE_GLOBAL:
     case SPACE_CONST:
         return MODULE_WINDOW + v->offset;
+    case SPACE_CLUSTER:
     case SPACE_GENERIC:
     case SPACE_REG:
         break;

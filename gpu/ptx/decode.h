@@ -24,6 +24,9 @@
 #define fixed_here ptx_decode_fixed_here
 #define param_slot ptx_decode_param_slot
 #define arg ptx_decode_arg
+#define address ptx_decode_address
+#define space_of_op ptx_decode_space
+#define decode_cluster_barrier ptx_decode_cluster_barrier
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
 #define unwritten_after ptx_decode_unwritten_after
@@ -97,6 +100,10 @@ void set_mode(struct decoder *d, int mode);
 int mode_of(const struct decoder *d);                              /* from .rz .ftz ... */
 static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
 static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
+/* The slot of an address register, widened (0: absolute); *ret_offset what is to be added. False: not an address. */
+bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset);
+enum ptx_space space_of_op(const struct opcode *o);
+bool decode_cluster_barrier(struct decoder *d);
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
 /* The address of a variable in its own space, and generically. */
 uint64_t variable_address(const struct ptx_module *m, const struct function *f, const struct variable *v);

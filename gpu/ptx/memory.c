@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register"};
+static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register", "shared"};
 
 /* ---- bits of initialised bytes; several host threads may share a byte of bits ---- */
 /* Other threads may set other bits of the same byte meanwhile; ours, if set, were set before. */
@@ -55,10 +55,14 @@ void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared)
         bits_or(&bits[at >> 3], (1u << count) - 1, shared);
 }
 
-static void bits_clear(uint8_t *bits, uint64_t at, unsigned count)
+void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
 {
-    for (; count; at++, count--)
-        bits[at >> 3] &= (uint8_t)~(1u << (at & 7));
+    for (; count && (at & 7); at++, count--)
+        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~(1u << (at & 7)), __ATOMIC_RELAXED);
+    for (; count >= 8; at += 8, count -= 8)
+        __atomic_store_n(&bits[at >> 3], 0, __ATOMIC_RELAXED);
+    if (count)
+        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~((1u << count) - 1), __ATOMIC_RELAXED);
 }
 
 /* ---- counting ---- */
@@ -190,6 +194,26 @@ static bool address_fault(struct warp *w, const struct insn *i, int lane, enum p
     return memory_fault(w, i, lane, kind, r->name, (int64_t)(address - r->base), r->bytes, bytes, store);
 }
 
+/* Another block's shared memory, or our own by way of a mapped address. */
+static bool remote_locate(struct warp *w, const struct insn *i, int lane, uint64_t *address, unsigned each, bool store, struct block **ret)
+{
+    struct block *b = w->block;
+    const uint64_t mapped = *address;
+    struct block *home = cluster_home(b, address);
+    const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
+    if (!home || mapped >= WINDOW_SIZE)
+        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes at address 0x%llx of shared memory, of no block of its cluster of %u", does, each,
+                     (unsigned long long)mapped, b->cluster->size);
+    if (home != b && i->space == SPACE_SHARED)
+        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes of shared memory of block %u of its cluster, without .shared::cluster", does, each,
+                     home->rank);
+    if (home->done || !home->started)
+        return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which has ended", does, each,
+                     (unsigned long long)*address, home->rank);
+    *ret = home;
+    return true;
+}
+
 /* One stretch of `bytes` for one lane (or for all, side by side). */
 bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store, struct place *ret)
 {
@@ -208,12 +232,15 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
         return memory_fault(w, i, lane, PTX_MISALIGNED, spaces[space], (int64_t)address, 0, each, store);
     }
     *ret = (struct place){.offset = address};
+    struct block *home = b;
     switch (space) {
+    case SPACE_CLUSTER:
     case SPACE_SHARED:
+        if (address >> REMOTE_SHIFT && !remote_locate(w, i, lane, &address, each, store, &home))
+            return false;
         if (address + bytes > m->shared_bytes || address + bytes < address || (address + bytes > m->static_end && address < m->module->dynamic_shared))
             return bytes > each ? false : memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "shared", (int64_t)address, m->shared_bytes, each, store);
-        ret->data = b->shared + address;
-        ret->init = b->shared_init;
+        *ret = (struct place){.data = home->shared + address, .init = home->shared_init, .offset = address, .home = home};
         return true;
     case SPACE_LOCAL: {
         if (address + bytes > m->frame_bytes || address + bytes < address)
@@ -250,7 +277,7 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
     return true;
 }
 
-bool memory_is_shared(const struct warp *w, const struct place *p) { return p->init == w->block->shared_init; }
+bool memory_is_shared(const struct warp *w, const struct place *p) { return p->home == w->block; }
 int64_t memory_offset(const struct warp *w, const struct place *p)
 {
     if (p->init == w->block->local_init && p->init)
@@ -259,7 +286,8 @@ int64_t memory_offset(const struct warp *w, const struct place *p)
 }
 const char *memory_name(const struct warp *w, const struct place *p)
 {
-    return p->region ? p->region->name : memory_is_shared(w, p) ? "shared" : "local";
+    (void)w;
+    return p->region ? p->region->name : p->home ? "shared" : "local";
 }
 
 enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride)
@@ -340,10 +368,10 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         if (p.region && p.region->counted) {
             on_global++;
             fresh += sector_add(&sectors, &p, bytes, false);
-        } else if (memory_is_shared(w, &p)) {
+        } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
+            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
                 return false;
         }
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
@@ -493,10 +521,10 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         if (p.region && p.region->counted) {
             on_global++;
             fresh += sector_add(&sectors, &p, bytes, true);
-        } else if (memory_is_shared(w, &p)) {
+        } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
+            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
                 return false;
         }
         where[lane] = p.data;

@@ -164,6 +164,25 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
     }
 }
 
+void race_object_release(struct warp *w, uint32_t *object)
+{
+    struct block *b = w->block;
+    if (b->warp_count == 1 || !b->wrote)
+        return;
+    join(object, w->seen);
+    object[w->id] = object[w->id] > w->clock_now ? object[w->id] : w->clock_now;
+    w->clock_now = ++b->clock;
+    race_safe(w);
+}
+
+void race_object_acquire(struct warp *w, const uint32_t *object)
+{
+    if (w->block->warp_count == 1 || !w->block->wrote)
+        return;
+    join(w->seen, object);
+    race_safe(w);
+}
+
 /* From words to bytes: every entry four times. */
 static void split_words(struct block *b)
 {
