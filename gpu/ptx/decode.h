@@ -30,6 +30,7 @@
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
 #define unwritten_after ptx_decode_unwritten_after
+#define constant_value ptx_decode_constant_value
 #define flow_finish ptx_decode_flow_finish
 #define variable_address ptx_decode_variable_address
 
@@ -88,6 +89,7 @@ struct insn *emit(struct decoder *d, enum insn_kind kind);        /* valid until
 uint32_t temp(struct decoder *d, unsigned bytes);                 /* for this statement */
 uint32_t lasting(struct decoder *d, unsigned bytes);
 uint32_t constant(struct decoder *d, uint64_t value, unsigned bytes);
+bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /* false: not a constant's slot */
 /* The operand as a slot of the type's width (4 bytes for 8 and 16 bit types and predicates, 8 for 64); 0 if it cannot be. */
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
 /* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */

@@ -54,6 +54,21 @@ static uint32_t address_slot(struct decoder *d, const struct operand *o)
     return sum;
 }
 
+/* What does this access for a whole warp at once, if anything does. */
+static access_fn *whole_access(const struct decoder *d, const struct insn *i)
+{
+    const int size = i->size == 2 ? 0 : i->size == 4 ? 1 : i->size == 8 ? 2 : -1, vec = i->vec == 1 ? 0 : i->vec == 2 ? 1 : i->vec == 4 ? 2 : -1;
+    const bool shared = i->space == SPACE_SHARED;
+    if (size < 0 || vec < 0 || i->flags & F_VOLATILE || (!shared && i->space != SPACE_GLOBAL && i->space != SPACE_GENERIC && i->space != SPACE_CONST))
+        return NULL;
+    return i->kind == K_LD ? d->lanes->access->load[shared][size][vec] : d->lanes->access->store[shared][size][vec];
+}
+static void access_whole(const struct decoder *d, struct insn *i)
+{
+    i->access = whole_access(d, i);
+    i->flags |= i->access && !i->pred ? F_WHOLE : 0;
+}
+
 static unsigned vector_of(const struct opcode *o) { return has(o, M_V2) ? 2 : has(o, M_V4) ? 4 : has(o, M_V8) ? 8 : 1; }
 
 /* ld.param of an entry's parameter at a fixed place: a slot that is filled in at the launch. */
@@ -118,6 +133,7 @@ bool ptx_decode_ld(struct decoder *d)
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
     i->op = has(o, M_ACQUIRE) ? 1 : 0;
+    access_whole(d, i);
     return true;
 }
 
@@ -159,6 +175,7 @@ bool ptx_decode_st(struct decoder *d)
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_RELEASE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->op = has(o, M_RELEASE) ? 1 : 0;
+    access_whole(d, i);
     return true;
 }
 

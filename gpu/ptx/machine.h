@@ -35,8 +35,10 @@
 #define memory_addresses ptx_run_memory_addresses
 #define race_check ptx_run_race_check
 #define race_start ptx_run_race_start
-#define race_grid ptx_run_race_grid
 #define race_grid_open ptx_run_race_grid_open
+#define race_grid_close ptx_run_race_grid_close
+#define watch_row ptx_run_watch_row
+#define watch_lane ptx_run_watch_lane
 #define race_barrier ptx_run_race_barrier
 #define race_fence ptx_run_race_fence
 #define race_publish ptx_run_race_publish
@@ -59,9 +61,10 @@ struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
-    bool writable, counted;
+    const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
+    bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
-    uint64_t *last;             /* by granule: block + 1 << 32 | what it wrote last; NULL: not watched */
+    struct touch *touched;      /* race_grid.c; by sector; NULL: not looked at */
 };
 
 enum split_state { SPLIT_FREE, SPLIT_RUN, SPLIT_BARRIER, SPLIT_SYNC, SPLIT_NODE };
@@ -90,6 +93,9 @@ struct warp {
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
+    bool has_fence;
+    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    uint32_t actor, actor_clock, strong, strong_clock;
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
@@ -113,7 +119,8 @@ struct block {
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
-    bool any_fence, any_atomic;
+    uint32_t sync_horizon, group, group_clock;
+    bool any_fence, any_atomic, any_observed;
     bool started, done;
     struct cluster *cluster;
     uint32_t rank;              /* in the cluster */
@@ -130,7 +137,7 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
-    uint16_t hints[256];        /* by instruction: the region it hit last */
+    uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
     uint64_t random;
@@ -149,7 +156,8 @@ struct machine {
     bool check_races, shared_races_only;
     bool many;                  /* many host threads */
     bool explicit_cluster;
-    uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
+    struct watch *watch;        /* race_grid.c */
+    struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */
@@ -197,22 +205,27 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
 
-enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC };
+enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */ };
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
-/* Watches writes of different blocks to the same bytes of a buffer, unless the code has means to order them. */
-void race_grid_open(struct machine *m);
-struct place;
-/* `bytes` of `value` are stored there by this lane. */
-bool race_grid(struct warp *w, const struct insn *i, int lane, const struct place *p, const uint8_t *value, unsigned bytes);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
 void race_fence(struct warp *w);
-void race_publish(struct warp *w, bool release);   /* an atomic or volatile store */
-void race_observe(struct warp *w, bool acquire);   /* an atomic or volatile load */
+/* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
+void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
+void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
+
 /* Through an object that keeps clocks of this block's warps: what we did is passed on; what is kept there is before us. */
 void race_object_release(struct warp *w, uint32_t *object);
 void race_object_acquire(struct warp *w, const uint32_t *object);
+
+/* ---- buffers that are watched: races between warps and blocks, bytes that must not change ---- */
+void race_grid_open(struct machine *m, bool between_blocks);
+void race_grid_close(struct machine *m);
+/* One stretch of a whole warp. False: look lane by lane, which tells whether it matters and whose fault it is. */
+bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
+/* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
+bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

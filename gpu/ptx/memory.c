@@ -157,7 +157,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
 static struct region *region_find(struct warp *w, const struct insn *i, uint64_t address)
 {
     struct machine *m = w->block->worker->machine;
-    uint16_t *hint = &w->block->worker->hints[((uintptr_t)i / sizeof *i) & 255];
+    uint16_t *hint = &w->block->worker->hints[((uintptr_t)i / sizeof *i) & 2047];
     struct region *r = &m->regions[*hint];
     if (address - r->base < r->bytes)
         return r;
@@ -352,6 +352,7 @@ static void put_lane(struct warp *w, const struct insn *i, const uint32_t *list,
 static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
     struct sector_set sectors = {.used = {0}};
@@ -370,9 +371,11 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
+            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
                 return false;
         }
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
+            return false;
         put_lane(w, i, list, lane, p.data);
     }
     if (on_global) {
@@ -396,11 +399,14 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
     const int lane = first_lane(active);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
     if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, false, &p))
         return false;
     if (p.init && !bits_all(p.init, p.offset, bytes))
         return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, bytes, false);
+    if (p.region && p.region->watched && !watch_row(w, &p, bytes, kind) && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
+        return false;
     if (p.region && p.region->counted) {
         k->counts.global_load_requests++;
         k->counts.global_load_bytes += (uint64_t)__builtin_popcount(active) * bytes;
@@ -409,7 +415,7 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     } else if (memory_is_shared(w, &p)) {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts++;
-        if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
+        if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
             return false;
     }
     for (unsigned v = 0; v < i->vec; v++) {
@@ -420,20 +426,19 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
-bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
+static bool load(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
     const enum pattern pattern = memory_addresses(w, i, bytes);
-    if (i->flags & F_VOLATILE)
-        race_observe(w, i->op);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, false, &p) || (!p.region && !memory_is_shared(w, &p)) ||
-        (p.init && !bits_all(p.init, p.offset, all))) {
+        (p.init && !bits_all(p.init, p.offset, all)) || (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
             return false;
         return load_lanes(w, i, active);
@@ -448,7 +453,7 @@ bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
     } else {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
-        if (!race_check(w, i, 0, (uint32_t)p.offset, all, RACE_READ))
+        if (!race_check(w, i, 0, (uint32_t)p.offset, all, kind))
             return false;
     }
     const uint32_t *list = m->module->lists + i->aux;
@@ -479,6 +484,15 @@ bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
+bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
+{
+    if (!load(w, i, active))
+        return false;
+    if (i->flags & F_VOLATILE)
+        race_observe(w, i, active, i->op);
+    return true;
+}
+
 static void take_lane(struct warp *w, const struct insn *i, const uint32_t *list, int lane, uint8_t *to)
 {
     for (unsigned v = 0; v < i->vec; v++, to += i->size) {
@@ -497,6 +511,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     unsigned fresh = 0, on_shared = 0, on_global = 0;
     uint64_t offsets[WARP_LANES];
     uint8_t *where[WARP_LANES], value[64];
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     struct place last = {0};
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
@@ -509,17 +524,17 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_WRITE))
+            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
                 return false;
         }
         where[lane] = p.data;
         last = p;
-        take_lane(w, i, list, lane, p.data);
-        if (p.region && p.region->last) {
+        if (p.region && p.region->watched) {
             take_lane(w, i, list, lane, value);
-            if (!race_grid(w, i, lane, &p, value, bytes))
+            if (!watch_lane(w, i, lane, &p, bytes, kind, value))
                 return false;
         }
+        take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
     }
@@ -554,11 +569,13 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
     const enum pattern pattern = memory_addresses(w, i, bytes);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     if (i->flags & F_VOLATILE)
-        race_publish(w, i->op);
+        race_publish(w, i, active, i->op);
     struct place p;
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
-        !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p))) {
+        !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||
+        (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
             return false;
         return store_lanes(w, i, active);
@@ -570,7 +587,7 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     } else {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
-        if (!race_check(w, i, 0, (uint32_t)p.offset, all, RACE_WRITE))
+        if (!race_check(w, i, 0, (uint32_t)p.offset, all, kind))
             return false;
     }
     const uint32_t *list = m->module->lists + i->aux;
@@ -598,12 +615,6 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
-    for (int lane = 0; p.region && p.region->last && lane < WARP_LANES; lane++, p.offset += bytes) {
-        uint8_t value[64];
-        take_lane(w, i, list, lane, value);
-        if (!race_grid(w, i, lane, &p, value, bytes))
-            return false;
-    }
     return true;
 }
 
@@ -635,6 +646,10 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         if (!memory_locate(w, &target, lane, to[lane], i->size, i->size, true, &p))
             return false;
         c->to[lane] = (uint32_t)p.offset;
+        /* it may land at any time from now on: until it is waited for, nothing can be read there */
+        if (!race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_WRITE))
+            return false;
+        bits_clear(p.init, p.offset, i->size);
         if (!have)
             continue;
         if (from[lane] & (i->size - 1u) || have == i->size) {
@@ -645,6 +660,8 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         }
         if (p.init && !bits_all(p.init, p.offset, have))
             return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, have, false);
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, have, RACE_READ, NULL))
+            return false;
         memcpy(c->data[lane], p.data, have);
         if (p.region && p.region->counted)
             fresh += sector_add(&sectors, &p, have, false), lanes++;

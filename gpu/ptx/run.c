@@ -471,7 +471,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     for (int i = 0; i < count; i++) {
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
-                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable,
+                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
@@ -557,7 +557,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
         fine = false;
     }
     if (fine) {
-        race_grid_open(m);
+        race_grid_open(m, !options->shared_races_only);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
@@ -601,8 +601,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
-            free(m->regions[i].last);
         }
+    race_grid_close(m);
     counts.shadow_bytes = m->shadow_bytes;
     free(m->regions);
     free(m->moving);
