@@ -92,7 +92,23 @@ static void *zeros(size_t bytes, size_t *ret_mapped, void **ret_start)
     return (void *)(((uintptr_t)p + LARGE_PAGE_BYTES - 1) & ~(uintptr_t)(LARGE_PAGE_BYTES - 1));
 }
 
-static size_t touched_bytes(const struct region *r) { return (size_t)(r->bytes / 32 + 2) * sizeof(struct touch); }
+size_t race_touched_bytes(uint64_t bytes) { return (size_t)(bytes / 32 + 2) * sizeof(struct touch); }
+static size_t touched_bytes(const struct region *r) { return race_touched_bytes(r->bytes); }
+
+bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context)
+{
+    for (uint64_t s = 0; s < r->bytes / 32 + 1; s++) {
+        const struct touch *t = &r->touched[s];
+        const unsigned count = t->writer == PARTED ? 32u >> t->writes : 1;
+        for (unsigned n = 0; n < count && t->writer != BLIND; n++) {
+            const uint32_t writer = t->writer == PARTED ? t->cells[n].writer : t->writer, reader = t->writer == PARTED ? t->cells[n].reader : t->reader;
+            const uint64_t at = s * 32 + (uint64_t)n * (32 / count);
+            if (!visit(context, writer, at, false) || !visit(context, reader, at, true))
+                return false;
+        }
+    }
+    return true;
+}
 
 void race_grid_open(struct machine *m, bool between_blocks)
 {
