@@ -23,6 +23,7 @@ struct ptx_module;
     X(PTX_UNSUPPORTED, "unsupported", "unsupported_on_sim")    \
     X(PTX_OUT_OF_BOUNDS, "out_of_bounds", "out_of_bounds")     \
     X(PTX_READ_ONLY, "read_only", "input_modified")            \
+    X(PTX_FROZEN, "frozen", "input_modified")                  \
     X(PTX_UNINITIALISED, "uninitialised", "uninitialised_read") \
     X(PTX_MISALIGNED, "misaligned", "misaligned")              \
     X(PTX_RACE, "race", "race")                                \
@@ -112,6 +113,7 @@ struct ptx_buffer {
     uint8_t *data;                /* the caller's; `bytes` long */
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
+    const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
 };
 struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {
@@ -136,6 +138,7 @@ struct ptx_counts {
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
+    uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
     uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp; a load waits for
                                              what its address needs, and for what was used before the loop or the long branch it is in */
 };
@@ -150,7 +153,12 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
-struct ptx_run_options { struct ptx_limits limits; uint64_t schedule_seed; bool check_races; };
+struct ptx_run_options {
+    struct ptx_limits limits;
+    uint64_t schedule_seed;
+    bool check_races;
+    bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+};
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,
              struct err *err) MUST_CHECK;
