@@ -132,7 +132,7 @@ struct machine {
     const struct lane_table *lanes;
     struct ptx_limits limits;
     uint64_t seed;
-    bool check_races, shared_races_only;
+    bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
     uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
     struct region *regions;     /* by address */
