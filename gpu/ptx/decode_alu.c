@@ -362,9 +362,36 @@ static bool copy(struct decoder *d, enum ptx_type t)
     return true;
 }
 
+/* mov.b128: from register to register, {lower, upper} either way */
+static bool mov_128(struct decoder *d)
+{
+    const struct operand *side[2] = {arg(d, 0), arg(d, 1)}; /* to, from */
+    uint32_t slots[2][2];
+    for (int k = 0; k < 2; k++) {
+        const bool apart = side[k]->kind == O_LIST && side[k]->count == 2;
+        for (uint32_t i = 0; apart && i < 2; i++) {
+            const struct operand *item = &d->m->operands[side[k]->id + i];
+            if (!(slots[k][i] = k ? source(d, item, T_B64) : dest(d, item, T_B64)))
+                return false;
+        }
+        if (!apart && !halves_of(d, side[k], slots[k]))
+            return false;
+    }
+    if (slots[0][0] == slots[1][1]) { /* {b, a} = {a, b}: nothing is lost */
+        const uint32_t saved = temp(d, 8);
+        lane(d, LANE_mov_64, saved, slots[1][1], 0, 0);
+        slots[1][1] = saved;
+    }
+    lane(d, LANE_mov_64, slots[0][0], slots[1][0], 0, 0);
+    lane(d, LANE_mov_64, slots[0][1], slots[1][1], 0, 0);
+    return true;
+}
+
 bool ptx_decode_mov(struct decoder *d)
 {
     const enum ptx_type t = d->op.types[0];
+    if (t == T_B128 && d->op.type_count == 1 && d->stmt->count == 2)
+        return mov_128(d);
     if (d->op.type_count != 1 || d->stmt->count != 2 || ptx_types[t].bytes > 8)
         return false;
     if (arg(d, 0)->kind == O_LIST)

@@ -57,5 +57,7 @@ void ptx_opcode_parse(const char *text, struct opcode *ret)
             ret->unknown_mod = true;
     }
     if (ret->base != B_UNKNOWN)
-        ret->row = ptx_isa_has_family(whole) ? ptx_isa_find(whole) : -2;
+        ret->row = ptx_isa_find(whole);
+    if (ret->base != B_UNKNOWN && ret->row < 0 && !ptx_isa_has_family(whole))
+        ret->row = -2;
 }
