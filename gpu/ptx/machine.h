@@ -116,6 +116,7 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
+    struct depth_worker *depth; /* counting in depth: depth.c; NULL if off */
     uint16_t hints[256];        /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
@@ -135,6 +136,7 @@ struct machine {
     bool check_races, shared_races_only;
     bool many;                  /* many host threads */
     uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
+    struct depth *depth;        /* NULL if off */
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */

@@ -137,6 +137,11 @@ struct ptx_counts {
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
+    /* Counted in depth only (options.depth), by a model of the device's caches, cold at the start; scaled up from modelled_blocks: */
+    uint64_t l1_hit_sectors, l2_load_sectors, l2_hit_sectors, l2_store_sectors;
+    uint64_t dram_load_sectors, dram_store_sectors;   /* stored: written back, and what L2 still holds changed at the end */
+    uint64_t modelled_blocks;
+    uint64_t chain_cycles;                /* of dependent instructions, loads aside, summed over warps; an upper bound */
     uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp; a load waits for
                                              what its address needs, and for what was used before the loop or the long branch it is in */
 };
@@ -151,11 +156,30 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
+struct ptx_device_row;
+/* What one line of the source did (of the PTX, where it names no source lines). Freed by ptx_depth_done. */
+struct ptx_line {
+    char source_file[64];
+    int source_line, ptx_line;    /* source_line -1: none */
+    uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
+    uint64_t global_accesses, global_sectors, least_sectors;  /* by warps; least: if every lane's bytes lay side by side */
+    uint64_t shared_requests, shared_wavefronts;
+};
+struct ptx_depth {                /* wish and answer */
+    const struct ptx_device_row *device;                  /* whose caches are modelled */
+    bool by_line;
+    int line_count;
+    struct ptx_line *lines;       /* by place; the caller's after a run: ptx_depth_done */
+};
+void ptx_depth_done(struct ptx_depth *d);
+DEFINE_CLEANUP(ptx_depth, struct ptx_depth, ptx_depth_done(it))
+
 struct ptx_run_options {
     struct ptx_limits limits;
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    struct ptx_depth *depth;      /* NULL: not counted in depth, which costs a third more */
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,
@@ -165,7 +189,7 @@ bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct
 struct ptx_device_row {           /* figures and where they come from: gpu/ptx/devices.c */
     const char *name, *target;
     int sm_count, max_threads_sm, max_blocks_sm, max_warps_sm, registers_sm;
-    uint32_t shared_bytes_sm, shared_bytes_block;
+    uint32_t shared_bytes_sm, shared_bytes_block, l1_bytes_sm;   /* l1: with the shared memory that is cut from it */
     double sm_clock_ghz, dram_bytes_per_ns, l2_bytes_per_ns, l2_bytes;
     double datasheet_dram_bytes_per_ns, f32_flops_per_ns, bf16_matrix_flops_per_ns;
     double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, shared_latency_ns;

@@ -4,7 +4,7 @@
  * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
  * rubbish: nobody can read it.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
 
 #include <stdarg.h>
@@ -420,18 +420,26 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_LD:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_load(w, i, active));
             i++;
             continue;
         case K_ST:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_store(w, i, active));
             i++;
             continue;
         case K_ATOM:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_issue(w, i, active));
             i++;
             continue;
@@ -440,6 +448,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_CP_WAIT:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_wait(w, i, active, i->imm));
             i++;
             continue;
