@@ -284,6 +284,9 @@ static json_t *estimate_terms(const struct plan_step *s, const struct ptx_estima
     json_put_num(d, "issue_ns", e->issue_ns);
     json_put_num(d, "latency_ns", e->latency_ns);
     json_put_num(d, "shared_ns", e->shared_ns);
+    json_put_num(d, "load_store_ns", e->load_store_ns);
+    json_put_num(d, "blocks_ns", e->blocks_ns);
+    json_put_num(d, "rounds_ns", e->rounds_ns);
     json_put_num(d, "launch_ns", e->launch_ns);
     json_put_num(d, "occupancy", e->occupancy);
     json_put_int(d, "blocks_per_sm", e->blocks_per_sm);

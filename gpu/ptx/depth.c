@@ -236,13 +236,14 @@ static bool has_result(const char *opcode)
 }
 
 /*
- * The longest chain of dependent instructions through a basic block, in cycles; registers of other blocks are taken to be ready.
- * Loads of global memory count nothing here: dependent_loads has them.
+ * Takes a basic block's instructions into account: `ready` is when each register has its value, in cycles. What a register of another
+ * block holds is ready when it was. Returns the longest chain that ends here. Loads of global memory count nothing here:
+ * dependent_loads has them.
  */
-static uint32_t chain_of(const struct ptx_module *m, const struct block_info *b, uint32_t *ready, uint32_t registers)
+struct chain { uint32_t *ready, barrier, longest; };
+static void chain_add(const struct ptx_module *m, const struct block_info *b, struct chain *x)
 {
-    uint32_t longest = 0, barrier = 0, code = b->first + 1;
-    memset(ready, 0, registers * sizeof *ready);
+    uint32_t code = b->first + 1;
     for (uint32_t s = b->stmt_first; s < b->stmt_first + b->total && s < m->stmt_count; s++) {
         const struct stmt *st = &m->stmts[s];
         while (code < m->code_count && m->code[code].kind != K_ENTER && m->code[code].stmt < s)
@@ -250,38 +251,51 @@ static uint32_t chain_of(const struct ptx_module *m, const struct block_info *b,
         const bool known = code < m->code_count && m->code[code].kind != K_ENTER && m->code[code].stmt == s;
         const unsigned class = known ? m->code[code].class_ & 15u : PTX_CLASS_MOVE;
         const bool result = st->count && has_result(ptx_name(m, st->opcode));
-        uint32_t at = barrier;
+        uint32_t at = x->barrier;
         if (st->pred >= 0)
-            at = ready[st->pred] > at ? ready[st->pred] : at;
+            at = x->ready[st->pred] > at ? x->ready[st->pred] : at;
         for (uint32_t k = result; k < st->count; k++)
-            ready_of(m, &m->operands[st->first + k], ready, &at, 0);
+            ready_of(m, &m->operands[st->first + k], x->ready, &at, 0);
         at += latency_cycles[class];
-        longest = at > longest ? at : longest;
+        x->longest = at > x->longest ? at : x->longest;
         if (class == PTX_CLASS_BARRIER)
-            barrier = longest;
+            x->barrier = x->longest;
         const struct operand *o = result ? &m->operands[st->first] : NULL;
         const bool several = o && (o->kind == O_LIST || o->kind == O_PAIR);
         for (uint32_t k = 0; o && k < (several ? o->count : 1); k++) {
             const struct operand *item = several ? &m->operands[o->id + k] : o;
             if (item->kind == O_REG)
-                ready[item->id] = at;
+                x->ready[item->id] = at;
         }
     }
-    return longest;
 }
 
-/* Summed over warps: each block of code as often as a warp went through it. */
-static uint64_t chains_sum(const struct machine *m, const uint64_t *warps)
+/*
+ * Cycles of a warp's longest chain: once through the code that any warp went through, in its order; and each block by itself as often
+ * again as a warp came back to it.
+ */
+static uint64_t chains_sum(const struct machine *m, const uint64_t *warps, uint64_t all_warps)
 {
     uint64_t sum = 0;
     for (uint32_t f = 0; f < m->module->function_count; f++) {
         const struct function *fn = &m->module->functions[f];
         if (!fn->decoded || (fn->is_entry && fn != m->entry))
             continue;
-        cleanup(mem) void *ready = xarray(fn->reg_count + 1, sizeof(uint32_t));
-        for (uint32_t b = 0; b < m->module->block_count; b++)
-            if (warps[b] && m->module->blocks[b].first >= fn->code_first && m->module->blocks[b].first < fn->code_end)
-                sum += warps[b] * chain_of(m->module, &m->module->blocks[b], ready, fn->reg_count);
+        cleanup(mem) void *through_memory = xarray(fn->reg_count + 1, sizeof(uint32_t)), *alone_memory = xarray(fn->reg_count + 1, sizeof(uint32_t));
+        struct chain through = {.ready = through_memory};
+        for (uint32_t b = 0; b < m->module->block_count; b++) {
+            const struct block_info *info = &m->module->blocks[b];
+            if (!warps[b] || info->first < fn->code_first || info->first >= fn->code_end)
+                continue;
+            chain_add(m->module, info, &through);
+            if (warps[b] > all_warps) {
+                struct chain alone = {.ready = alone_memory};
+                memset(alone_memory, 0, (fn->reg_count + 1) * sizeof(uint32_t));
+                chain_add(m->module, info, &alone);
+                sum += (warps[b] - all_warps) * alone.longest;
+            }
+        }
+        sum += through.longest * all_warps;
     }
     return sum;
 }
@@ -434,7 +448,7 @@ void depth_close(struct depth *d, struct worker *workers, int worker_count, stru
     counts->dram_load_sectors = scaled(d->dram_loads, part, whole);
     counts->dram_store_sectors = scaled(d->dram_stores + d->l2.dirty, part, whole);
     counts->modelled_blocks = part;
-    counts->chain_cycles = chains_sum(d->machine, warps);
+    counts->chain_cycles = chains_sum(d->machine, warps, counts->warps);
     if (d->wanted->by_line)
         lines_fill(d, threads, warps, by_stmt);
     for (int n = 0; n < d->sm_count; n++)

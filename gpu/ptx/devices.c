@@ -10,9 +10,9 @@
 static const struct ptx_device_row devices[] = {
     {.name = "H200", .target = "sm_90a", .sm_count = 132, .max_threads_sm = 2048, .max_blocks_sm = 32, .max_warps_sm = 64,
      .registers_sm = 65536, .shared_bytes_sm = 233472, .shared_bytes_block = 232448, .l1_bytes_sm = 262144, .sm_clock_ghz = 1.98,
-     .dram_bytes_per_ns = 4226, .l2_bytes_per_ns = 5500, .l2_bytes = 62914560, .datasheet_dram_bytes_per_ns = 4800,
-     .f32_flops_per_ns = 66900, .bf16_matrix_flops_per_ns = 989500, .launch_ns = 880, .dram_latency_ns = 560, .l2_latency_ns = 200,
-     .barrier_ns = 15, .shared_latency_ns = 15,
+     .dram_bytes_per_ns = 4200, .l2_bytes_per_ns = 7300, .l2_bytes = 62914560, .datasheet_dram_bytes_per_ns = 4800,
+     .f32_flops_per_ns = 66900, .bf16_matrix_flops_per_ns = 989500, .launch_ns = 503, .dram_latency_ns = 340, .l2_latency_ns = 146,
+     .barrier_ns = 6.4,  .barrier_warp_ns = 1.0, .shared_latency_ns = 15,
      .sources = "SMs, clock, L2 size, copy bandwidth 4226 GB/s, empty kernel as a graph node 880 ns (M); 4.8 TB/s, 66.9 and 989.5 TFLOP/s "
                 "(D); limits of an SM (C); L2 bandwidth, latencies, barrier (E)"},
     {.name = "H100", .target = "sm_90a", .sm_count = 132, .max_threads_sm = 2048, .max_blocks_sm = 32, .max_warps_sm = 64,

@@ -192,7 +192,7 @@ struct ptx_device_row {           /* figures and where they come from: gpu/ptx/d
     uint32_t shared_bytes_sm, shared_bytes_block, l1_bytes_sm;   /* l1: with the shared memory that is cut from it */
     double sm_clock_ghz, dram_bytes_per_ns, l2_bytes_per_ns, l2_bytes;
     double datasheet_dram_bytes_per_ns, f32_flops_per_ns, bf16_matrix_flops_per_ns;
-    double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, shared_latency_ns;
+    double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, barrier_warp_ns, shared_latency_ns;
     const char *sources;
 };
 const struct ptx_device_row *ptx_device_find(const char *name_or_target);   /* "H200", "sm_90a"; NULL if unknown */
@@ -201,7 +201,8 @@ void ptx_device_targets(struct buf *to);      /* "sm_90a, sm_80": each once */
 struct ptx_resources { int registers_thread; uint32_t static_shared_bytes, local_bytes_thread; };  /* of the assembled cubin */
 struct ptx_estimate {
     double ns;                    /* of one launch, cold inputs */
-    double dram_ns, l2_ns, issue_ns, latency_ns, shared_ns, launch_ns;   /* the terms; the largest dominates */
+    /* of all blocks: what each part of the device is busy, and further rounds of blocks; they overlap. latency_ns: of one block */
+    double dram_ns, l2_ns, issue_ns, shared_ns, load_store_ns, blocks_ns, rounds_ns, latency_ns, launch_ns;
     double occupancy;             /* warps resident / most possible */
     int blocks_per_sm;
     char bound[16];               /* "dram", "latency", ... */

@@ -352,7 +352,10 @@ static int run_count(const char *dir, const char *out)
         const json_t *entry = json_array_get(index, i);
         entry_load(&device_sim, d, dir, i, entry, &x);
         cleanup(json) json_t *one = count_entry(&x);
-        static const char *const keys[] = {"shape", "params", "plan", "resources"};
+        const struct plan_step *s = &x.plan.steps[0];
+        json_put(one, "launch", json_pack("{s:[i,i,i],s:[i,i,i],s:i}", "grid", (int)s->grid[0], (int)s->grid[1], (int)s->grid[2], "block",
+                                          (int)s->block[0], (int)s->block[1], (int)s->block[2], "shared_bytes", (int)s->shared_bytes));
+        static const char *const keys[] = {"shape", "params", "resources"};
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
             json_put(one, keys[k], json_incref(json_object_get(entry, keys[k])));
         cleanup(str) char *text = json_text(one);
