@@ -139,6 +139,22 @@ uint32_t constant(struct decoder *x, uint64_t value, unsigned bytes)
     return fill_slot(x, FILL_CONST, width, value, 0, 0, false);
 }
 
+bool constant_value(const struct decoder *x, uint32_t slot, uint64_t *ret)
+{
+    uint32_t low = x->f->fill_first, high = x->m->fill_count; /* in the order of their slots */
+    while (low < high) {
+        const uint32_t mid = (low + high) / 2;
+        if (x->m->fills[mid].slot < slot)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == x->m->fill_count || x->m->fills[low].slot != slot || x->m->fills[low].kind != FILL_CONST)
+        return false;
+    *ret = x->m->fills[low].value;
+    return true;
+}
+
 void lane_k(struct decoder *x, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k)
 {
     struct insn *i = emit(x, K_LANE);
@@ -199,6 +215,7 @@ uint64_t variable_address(const struct ptx_module *m, const struct function *fn,
     case SPACE_GLOBAL:
     case SPACE_CONST:
         return MODULE_WINDOW + v->offset;
+    case SPACE_CLUSTER:
     case SPACE_GENERIC:
     case SPACE_REG:
         break;

@@ -24,9 +24,13 @@
 #define fixed_here ptx_decode_fixed_here
 #define param_slot ptx_decode_param_slot
 #define arg ptx_decode_arg
+#define address ptx_decode_address
+#define space_of_op ptx_decode_space
+#define decode_cluster_barrier ptx_decode_cluster_barrier
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
 #define unwritten_after ptx_decode_unwritten_after
+#define constant_value ptx_decode_constant_value
 #define flow_finish ptx_decode_flow_finish
 #define variable_address ptx_decode_variable_address
 
@@ -85,6 +89,7 @@ struct insn *emit(struct decoder *d, enum insn_kind kind);        /* valid until
 uint32_t temp(struct decoder *d, unsigned bytes);                 /* for this statement */
 uint32_t lasting(struct decoder *d, unsigned bytes);
 uint32_t constant(struct decoder *d, uint64_t value, unsigned bytes);
+bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /* false: not a constant's slot */
 /* The operand as a slot of the type's width (4 bytes for 8 and 16 bit types and predicates, 8 for 64); 0 if it cannot be. */
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
 /* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */
@@ -95,6 +100,10 @@ void set_mode(struct decoder *d, int mode);
 int mode_of(const struct decoder *d);                              /* from .rz .ftz ... */
 static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
 static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
+/* The slot of an address register, widened (0: absolute); *ret_offset what is to be added. False: not an address. */
+bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset);
+enum ptx_space space_of_op(const struct opcode *o);
+bool decode_cluster_barrier(struct decoder *d);
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
 /* The address of a variable in its own space, and generically. */
 uint64_t variable_address(const struct ptx_module *m, const struct function *f, const struct variable *v);

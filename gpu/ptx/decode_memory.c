@@ -1,18 +1,18 @@
 /* Loads, stores, atomics, asynchronous copies. An address is a 64-bit slot (0: absolute) and an offset in `imm`. */
 #include "gpu/ptx/decode.h"
 
-static enum ptx_space space_of_op(const struct opcode *o)
+enum ptx_space space_of_op(const struct opcode *o)
 {
     return has(o, M_GLOBAL)                                                            ? SPACE_GLOBAL
            : has(o, M_SHARED) || has(o, M_SHARED_CTA)                                  ? SPACE_SHARED
+           : has(o, M_SHARED_CLUSTER)                                                  ? SPACE_CLUSTER
            : has(o, M_LOCAL)                                                           ? SPACE_LOCAL
            : has(o, M_CONST)                                                           ? SPACE_CONST
            : has(o, M_PARAM) || has(o, M_PARAM_ENTRY) || has(o, M_PARAM_FUNC)          ? SPACE_PARAM
                                                                                        : SPACE_GENERIC;
 }
 
-/* The slot of an address register, widened; *ret_offset what is to be added. False: not an address. */
-static bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset)
+bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset)
 {
     if (o->kind != O_ADDRESS)
         return false;
@@ -54,6 +54,21 @@ static uint32_t address_slot(struct decoder *d, const struct operand *o)
     return sum;
 }
 
+/* What does this access for a whole warp at once, if anything does. */
+static access_fn *whole_access(const struct decoder *d, const struct insn *i)
+{
+    const int size = i->size == 2 ? 0 : i->size == 4 ? 1 : i->size == 8 ? 2 : -1, vec = i->vec == 1 ? 0 : i->vec == 2 ? 1 : i->vec == 4 ? 2 : -1;
+    const bool shared = i->space == SPACE_SHARED;
+    if (size < 0 || vec < 0 || i->flags & F_VOLATILE || (!shared && i->space != SPACE_GLOBAL && i->space != SPACE_GENERIC && i->space != SPACE_CONST))
+        return NULL;
+    return i->kind == K_LD ? d->lanes->access->load[shared][size][vec] : d->lanes->access->store[shared][size][vec];
+}
+static void access_whole(const struct decoder *d, struct insn *i)
+{
+    i->access = whole_access(d, i);
+    i->flags |= i->access && !i->pred ? F_WHOLE : 0;
+}
+
 static unsigned vector_of(const struct opcode *o) { return has(o, M_V2) ? 2 : has(o, M_V4) ? 4 : has(o, M_V8) ? 8 : 1; }
 
 /* ld.param of an entry's parameter at a fixed place: a slot that is filled in at the launch. */
@@ -89,7 +104,7 @@ bool ptx_decode_ld(struct decoder *d)
     enum ptx_space space = space_of_op(o);
     uint32_t slot, slots[8];
     int64_t offset;
-    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED)
         return false;
     if (vec > 1 && (to.kind != O_LIST || to.count != vec))
         return false;
@@ -118,6 +133,7 @@ bool ptx_decode_ld(struct decoder *d)
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
     i->op = has(o, M_ACQUIRE) ? 1 : 0;
+    access_whole(d, i);
     return true;
 }
 
@@ -131,7 +147,7 @@ bool ptx_decode_st(struct decoder *d)
     uint32_t slot, slots[8];
     int64_t offset;
     if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED || has(o, M_ASYNC) ||
-        has(o, M_BULK) || has(o, M_SHARED_CLUSTER))
+        has(o, M_BULK))
         return false;
     if (vec > 1 && (from.kind != O_LIST || from.count != vec))
         return false;
@@ -159,6 +175,7 @@ bool ptx_decode_st(struct decoder *d)
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_RELEASE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->op = has(o, M_RELEASE) ? 1 : 0;
+    access_whole(d, i);
     return true;
 }
 
@@ -173,8 +190,7 @@ bool ptx_decode_atom(struct decoder *d)
     for (int i = 0; i < (int)(sizeof ops / sizeof *ops); i++)
         if (has(o, ops[i]))
             op = i;
-    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || vector_of(o) != 1 || has(o, M_SHARED_CLUSTER) ||
-        has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
+    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || vector_of(o) != 1 || has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
         return false;
     const bool fl = ptx_types[t].is_float;
     if (fl && ops[op] != M_ADD && !((ops[op] == M_MIN || ops[op] == M_MAX) && (t != T_F32 && t != T_F64)))
@@ -252,11 +268,12 @@ bool ptx_decode_isspacep(struct decoder *d)
 {
     const uint32_t dst = dest(d, arg(d, 0), T_PRED), a = source(d, arg(d, 1), T_U64);
     const enum ptx_space space = space_of_op(&d->op);
-    if (!dst || !a || d->stmt->count != 2 || space == SPACE_GENERIC || has(&d->op, M_SHARED_CLUSTER))
+    if (!dst || !a || d->stmt->count != 2 || space == SPACE_GENERIC)
         return false;
     struct insn *i = emit(d, K_ISSPACE);
     i->dst = dst;
     i->a = a;
-    i->space = (uint8_t)space;
+    i->space = (uint8_t)(space == SPACE_CLUSTER ? SPACE_SHARED : space);
+    i->op = space == SPACE_CLUSTER;
     return true;
 }

@@ -126,7 +126,7 @@ bool ptx_decode_bar(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     if (has(o, M_CLUSTER))
-        return false;
+        return decode_cluster_barrier(d);
     if (has(o, M_WARP)) {
         const uint32_t mask = source(d, arg(d, 0), T_B32);
         if (!mask || d->stmt->count != 1)
@@ -178,7 +178,13 @@ bool ptx_decode_shfl(struct decoder *d)
     }
     if (!a || !b || !c || !mask || !dst)
         return false;
+    uint64_t by = 0, clamp = 0, lanes = 0;
+    const bool whole = !p && !d->pred && constant_value(d, b, &by) && constant_value(d, c, &clamp) && constant_value(d, mask, &lanes) &&
+                       by < WARP_LANES && clamp == (mode ? 31 : 0) && (uint32_t)lanes == FULL_MASK;
     struct insn *i = emit(d, K_SHFL);
+    i->flags |= whole ? F_WHOLE : 0;
+    i->fn = whole ? d->lanes->shuffle_by[mode] : NULL;
+    i->imm = (int64_t)by;
     i->op = (uint8_t)modes[mode];
     i->dst = dst;
     i->aux = p;

@@ -14,12 +14,12 @@
 
 #define MODEL_ENTRIES (UINT64_C(24) << 20)  /* line accesses that the model follows; later blocks are taken to be like the ones before */
 #define BLOCK_ENTRIES (UINT32_C(1) << 19)   /* of one block */
-#define WINDOW 64                           /* blocks that may wait for a lower one */
+#define WINDOW 64                           /* units that may wait for a lower one */
 #define L1_LEAST (32 * 1024)
 
 enum reach { REACH_L1, REACH_L2, REACH_STORE, REACH_ATOMIC };
 
-/* One line of one warp access: line << 8 | sectors << 4 | reach. */
+/* One line of one warp access: line << 12 | block's rank in its cluster << 8 | sectors << 4 | reach. */
 struct trace { uint64_t *entries; uint32_t count, capacity; bool too_long; };
 
 struct stmt_counts { uint64_t accesses, sectors, least_sectors, shared_requests, shared_wavefronts; };
@@ -35,7 +35,7 @@ struct depth {
     pthread_cond_t moved;
     struct trace waiting[WINDOW];
     bool ready[WINDOW];
-    uint64_t next;                  /* the block that the model waits for */
+    uint64_t next;                  /* the unit that the model waits for */
     bool full, broken;
 };
 
@@ -47,9 +47,9 @@ struct depth_worker {
 };
 
 /* ---- the model ---- */
-static void apply(struct depth *d, uint64_t block, uint64_t entry)
+static void apply(struct depth *d, uint64_t unit, uint64_t entry)
 {
-    const uint64_t line = entry >> 8;
+    const uint64_t line = entry >> 12, block = unit * d->machine->cluster_size + (entry >> 8 & 15);
     const unsigned mask = entry >> 4 & 15;
     const enum reach reach = (enum reach)(entry & 15);
     struct cache *l1 = &d->l1[block % (uint64_t)d->sm_count];
@@ -75,19 +75,19 @@ static void apply(struct depth *d, uint64_t block, uint64_t entry)
     d->dram_loads += misses;
 }
 
-static void apply_block(struct depth *d, uint64_t block, struct trace *t)
+static void apply_unit(struct depth *d, uint64_t unit, struct trace *t)
 {
     if (t->too_long || d->followed + t->count > MODEL_ENTRIES)
         d->full = true;
-    for (uint32_t n = 0; n < t->count && (!d->full || !d->blocks); n++)   /* of a first block that is too long as much as there is */
-        apply(d, block, t->entries[n]);
-    d->blocks += !d->full || !d->blocks;
+    for (uint32_t n = 0; n < t->count && (!d->full || !d->blocks); n++)   /* of a first unit that is too long as much as there is */
+        apply(d, unit, t->entries[n]);
+    d->blocks += !d->full || !d->blocks ? d->machine->cluster_size : 0;
     t->count = 0;
     t->too_long = false;
 }
 
 /* ---- a warp's access to lines ---- */
-static void trace_add(struct trace *t, uint64_t line, unsigned mask, enum reach reach)
+static void trace_add(struct trace *t, uint64_t entry)
 {
     if (t->count == t->capacity) {
         if (t->count >= BLOCK_ENTRIES) {
@@ -97,7 +97,7 @@ static void trace_add(struct trace *t, uint64_t line, unsigned mask, enum reach 
         t->capacity = t->capacity ? t->capacity * 2 : 1024;
         t->entries = xrealloc(t->entries, t->capacity * sizeof *t->entries);
     }
-    t->entries[t->count++] = line << 8 | mask << 4 | reach;
+    t->entries[t->count++] = entry;
 }
 
 /* Sectors of `bytes` at `address`, within its lines, joined to those of the same warp's lanes before. Returns how many lines there are. */
@@ -161,11 +161,13 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active)
         lanes++;
     }
     const enum reach reach = i->kind == K_ATOM ? REACH_ATOMIC : i->kind == K_ST ? REACH_STORE : d->past_l1[i->stmt] ? REACH_L2 : REACH_L1;
-    for (unsigned n = 0; n < count; n++)
+    for (unsigned n = 0; n < count; n++) {
+        const uint64_t entry = lines[n] << 12 | (uint64_t)(w->block->rank & 15) << 8 | (uint64_t)masks[n] << 4 | reach;
         if (m->many)
-            trace_add(&x->trace, lines[n], masks[n], reach);
+            trace_add(&x->trace, entry);
         else if (!d->full)
-            apply(d, w->block->number, lines[n] << 8 | (uint64_t)masks[n] << 4 | reach);
+            apply(d, w->block->number / m->cluster_size, entry);
+    }
     if (!m->many && d->followed > MODEL_ENTRIES)
         d->full = true;
     if (x->by_stmt && count) {
@@ -175,15 +177,15 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active)
     }
 }
 
-/* ---- blocks in order ---- */
-void depth_block_end(struct worker *k, uint64_t block, bool whole)
+/* ---- units in order ---- */
+void depth_unit_end(struct worker *k, uint64_t unit, bool whole)
 {
     struct depth *d = k->machine->depth;
     struct depth_worker *x = k->depth;
     if (x->by_stmt)
         count_stmt(k, UINT32_MAX);
     if (!k->machine->many) {
-        d->blocks += !d->full || !d->blocks;
+        d->blocks += !d->full || !d->blocks ? k->machine->cluster_size : 0;
         return;
     }
     pthread_mutex_lock(&d->lock);
@@ -191,16 +193,16 @@ void depth_block_end(struct worker *k, uint64_t block, bool whole)
         d->broken = true;
         pthread_cond_broadcast(&d->moved);
     }
-    while (block - d->next >= WINDOW && !d->broken && !d->full)
+    while (unit - d->next >= WINDOW && !d->broken && !d->full)
         pthread_cond_wait(&d->moved, &d->lock);
     if (!d->broken && !d->full) {
-        struct trace *to = &d->waiting[block % WINDOW], own = *to;
+        struct trace *to = &d->waiting[unit % WINDOW], own = *to;
         *to = x->trace;
         x->trace = own;                     /* an empty one, with its memory */
-        d->ready[block % WINDOW] = true;
+        d->ready[unit % WINDOW] = true;
         while (d->ready[d->next % WINDOW]) {
             d->ready[d->next % WINDOW] = false;
-            apply_block(d, d->next, &d->waiting[d->next % WINDOW]);
+            apply_unit(d, d->next, &d->waiting[d->next % WINDOW]);
             d->next++;
         }
         pthread_cond_broadcast(&d->moved);

@@ -143,6 +143,13 @@ static void post_dominators(struct graph *g)
             g->ipdom[i] = end;
 }
 
+static bool first_use(const uint8_t *loaded, uint32_t *noted, uint32_t slot, uint32_t block)
+{
+    const bool first = loaded[slot] && noted[slot] != block;
+    noted[slot] = block;
+    return first;
+}
+
 /*
  * Instructions that read a slot some global load writes. A scheduler moves loads up within a block, past such a use, unless
  * their address needs a loaded value: so a load waits for uses in earlier blocks, and for all before it if F_WAITS.
@@ -174,14 +181,24 @@ static void mark_uses(struct decoder *d)
             else if (from && i->dst && i->kind != K_LD && i->kind != K_ST)
                 derived[i->dst / 128] = 1;
         }
+    /* of those uses the first in a block after the load: another one there says nothing new */
+    cleanup(mem) void *noted_memory = xarray(d->file_top / 128 + 1, sizeof(uint32_t));
+    uint32_t *noted = noted_memory, block = 1;
     for (uint32_t pc = fn->code_first; pc < m->code_count; pc++) {
         struct insn *i = &m->code[pc];
-        bool uses = i->kind != K_CALL && (loaded[i->a / 128] || loaded[i->b / 128] || loaded[i->c / 128] || loaded[i->d / 128]);
-        if (i->kind == K_ST)
-            for (unsigned v = 1; v < i->vec; v++)
-                uses |= loaded[m->lists[i->aux + v] / 128] != 0;
+        const uint32_t sources[4] = {i->a / 128, i->b / 128, i->c / 128, i->d / 128}, *list = m->lists + i->aux;
+        bool uses = false;
+        block += i->kind == K_ENTER;
+        for (int n = 0; n < 4 && i->kind != K_CALL; n++)
+            uses |= first_use(loaded, noted, sources[n], block);
+        for (unsigned v = 1; i->kind == K_ST && v < i->vec; v++)
+            uses |= first_use(loaded, noted, list[v] / 128, block);
         if (uses)
             i->flags |= F_USES_LOADED;
+        for (unsigned v = 0; i->kind == K_LD && v < i->vec; v++)
+            noted[list[v] / 128] = 0;
+        if (i->kind == K_ATOM)
+            noted[i->dst / 128] = 0;
     }
 }
 
@@ -201,6 +218,29 @@ static void mark_walls(struct decoder *d, const struct graph *g, uint32_t first_
         for (uint32_t e = g->succ_first[b]; e < g->succ_first[b + 1]; e++)
             if (g->succ[e] <= b || over)
                 m->code[m->blocks[first_block + g->succ[e]].first].op = 1;
+    }
+}
+
+/* May lanes run it while others of their split wait behind it? Nothing there leads elsewhere, or has lanes wait. */
+static bool plain(const struct insn *i)
+{
+    return i->kind == K_LANE || i->kind == K_LANE_PREDICATED || i->kind == K_LD || i->kind == K_ST || i->kind == K_ENTER || i->kind == K_NOP ||
+           i->kind == K_MODE || i->kind == K_MARK || i->kind == K_CHECK;
+}
+
+/* Branches over one short block that is entered from them alone: no need to part the lanes for it. */
+static void mark_short(struct decoder *d, const struct graph *g, uint32_t first_block)
+{
+    struct ptx_module *m = d->m;
+    for (uint32_t b = 0; b + 2 < g->count; b++) {
+        const uint32_t body = m->blocks[first_block + b + 1].first, meet = m->blocks[first_block + b + 2].first;
+        struct insn *last = &m->code[body - 1];
+        bool is_plain = last->kind == K_BRA && last->pred && last->aux == meet && last->aux2 == meet &&
+                        g->pred_first[b + 2] - g->pred_first[b + 1] == 1 && meet - body <= SHORT_BRANCH;
+        for (uint32_t pc = body; is_plain && pc < meet; pc++)
+            is_plain = plain(&m->code[pc]);
+        if (is_plain)
+            last->flags |= F_SHORT;
     }
 }
 
@@ -258,6 +298,7 @@ bool flow_finish(struct decoder *d, uint32_t first_block)
         }
     }
     mark_walls(d, &g, first_block);
+    mark_short(d, &g, first_block);
     mark_uses(d);
     for (uint32_t pc = fn->code_first; pc < m->code_count; pc++)
         if (m->code[pc].kind == K_LANE && m->code[pc].pred)

@@ -136,7 +136,7 @@ const char *ptx_isa_register(enum ptx_type type)
     if (type == T_PRED)
         return "pred";
     switch (ptx_types[type].bytes) {
-    case 1: return ptx_types[type].is_float ? "b8" : "b16"; /* .u8 lies in wider registers; pairs of small floats do not */
+    case 1: return ptx_types[type].is_float || type == T_B8 ? "b8" : "b16"; /* .u8 lies in wider registers; .b8 here means one of its own */
     case 2: return "b16";
     case 4: return "b32";
     case 8: return "b64";

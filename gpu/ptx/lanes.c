@@ -257,6 +257,22 @@ static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, c
     return in;
 }
 
+/* shfl over all 32 lanes by a constant; c is what it is for a whole warp. */
+#define SHUFFLE_BY(name, from_lane)                                                                  \
+    static void shuffle_##name(char *file, const struct insn *i)                                     \
+    {                                                                                                \
+        const s k = (s)i->imm;                                                                       \
+        u source[WARP_LANES] __attribute__((aligned(64)));                                           \
+        for (s l = 0; l < WARP_LANES; l++)                                                           \
+            source[l] = (u)(from_lane);                                                              \
+        permute(AT(u, i->dst), AT(const u, i->a), source);                                           \
+    }
+SHUFFLE_BY(up, l >= k ? l - k : l)
+SHUFFLE_BY(down, l + k < WARP_LANES ? l + k : l)
+SHUFFLE_BY(bfly, l ^ k)
+SHUFFLE_BY(idx, k)
+static lane_fn *const shuffle_by[4] = {shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx};
+
 /* race.c says what these hold. `wrote` is clock * 32 + warp. False: look closer, nothing was changed. */
 static bool race_read(uint32_t *wrote, uint32_t *clock, uint32_t *readers, unsigned words, uint32_t safe, uint32_t now, uint32_t warp)
 {
@@ -295,9 +311,12 @@ static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *r
 #define TABLE_NAME_(x) ptx_lanes_##x
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x
+#define ACCESS_NAME(x) ACCESS_NAME_(x)
+#define ACCESS_NAME_(x) ptx_access_##x
+extern const struct access_table ACCESS_NAME(PTX_LANES);
 extern const struct lane_table TABLE_NAME(PTX_LANES);
 const struct lane_table TABLE_NAME(PTX_LANES) = {
-    .name = TEXT(PTX_LANES), .op = ops, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
+    .name = TEXT(PTX_LANES), .op = ops, .access = &ACCESS_NAME(PTX_LANES), .shuffle_by = shuffle_by, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
     .broadcast = broadcast, .bits_count = bits_count,
     .split = split, .join = join, .shuffle = shuffle, .race_read = race_read, .race_write = race_write,
 };

@@ -3,7 +3,7 @@
  * machine has is picked once.
  */
 #pragma once
-#include "gpu/ptx/module.h"
+#include "gpu/ptx/access.h"
 
 enum lane_op {
 #define OP(name, D, A, B, C, expr) LANE_##name,
@@ -19,6 +19,8 @@ enum pattern { PATTERN_ANY, PATTERN_ROW /* lane l is at lane 0's + l * stride */
 struct lane_table {
     const char *name;             /* "avx512", "avx2", "baseline" */
     lane_fn *const *op;           /* by enum lane_op */
+    const struct access_table *access;
+    lane_fn *const *shuffle_by;   /* up, down, bfly, idx by imm lanes, over the whole warp */
     /* Puts the lanes of `mask` from `from` into `to`; 4 or 8 bytes each. */
     void (*blend)(char *to, const char *from, uint32_t mask, unsigned bytes);
     uint32_t (*pack)(const uint32_t *pred);                      /* bit l: lane l is not 0 */

@@ -58,7 +58,8 @@ struct type_info { const char *name; uint8_t bytes; bool is_float, is_signed; };
 extern const struct type_info ptx_types[T_COUNT];
 enum ptx_type ptx_type_find(const char *name, size_t size); /* T_NONE if unknown */
 
-enum ptx_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_REG };
+enum ptx_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_REG,
+    SPACE_CLUSTER /* shared memory of any block of the cluster */ };
 
 /* ---- statements ---- */
 enum operand_kind {
@@ -123,17 +124,23 @@ struct function {
 /* ---- instructions ---- */
 enum insn_kind {
     K_LANE,         /* fn over 32 lanes, no predicate */
+    K_SHFL, K_LD, K_ST, K_LAST_WHOLE = K_ST, /* with F_WHOLE done without a switch */
     K_LANE_PREDICATED,
     K_ENTER,        /* start of a basic block: counts, limits, reconvergence */
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
-    K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,
-    K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
-    K_FENCE, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
+    K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,
+    K_BAR, K_WARP_BAR, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
+    K_FENCE, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
 };
 struct insn;
+struct warp;
 typedef void lane_fn(char *file, const struct insn *i);
+typedef bool access_fn(struct warp *w, const struct insn *i);
 struct insn {
-    lane_fn *fn;
+    union {
+        lane_fn *fn;
+        access_fn *access;   /* K_LD, K_ST: what does it for a whole warp; NULL: nothing does */
+    };
     uint32_t dst, a, b, c;   /* byte offsets into the warp's register file */
     int64_t imm;
     uint32_t pred;           /* offset of the predicate's lanes, 0 none */
@@ -145,6 +152,8 @@ struct insn {
 };
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
+    F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */
+    F_SHORT = 32,            /* K_BRA: over one block of plain code; lanes that do not jump run it at once */
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 

@@ -23,6 +23,7 @@ struct ptx_module;
     X(PTX_UNSUPPORTED, "unsupported", "unsupported_on_sim")    \
     X(PTX_OUT_OF_BOUNDS, "out_of_bounds", "out_of_bounds")     \
     X(PTX_READ_ONLY, "read_only", "input_modified")            \
+    X(PTX_FROZEN, "frozen", "input_modified")                  \
     X(PTX_UNINITIALISED, "uninitialised", "uninitialised_read") \
     X(PTX_MISALIGNED, "misaligned", "misaligned")              \
     X(PTX_RACE, "race", "race")                                \
@@ -112,6 +113,7 @@ struct ptx_buffer {
     uint8_t *data;                /* the caller's; `bytes` long */
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
+    const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
 };
 struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {

@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 #ifdef __x86_64__
-#include <xmmintrin.h>
+#include <emmintrin.h>
 #endif
 
 bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *fmt, ...)
@@ -134,11 +134,27 @@ static void copy_params(struct warp *w, const uint32_t *list, unsigned count, ui
         }
 }
 
+/* Bit l: lane l is not 0. */
+static uint32_t pack(const struct warp *w, uint32_t predicate)
+{
+#ifdef __x86_64__ /* a predicate is 0 or ~0 */
+    const __m128i *p = (const __m128i *)slot(w, predicate);
+    uint32_t r = 0;
+    for (int half = 0; half < 2; half++, p += 4) {
+        const __m128i low = _mm_packs_epi32(p[0], p[1]), high = _mm_packs_epi32(p[2], p[3]);
+        r |= (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << half * 16;
+    }
+    return r;
+#else
+    return w->block->worker->machine->lanes->pack((const uint32_t *)slot(w, predicate));
+#endif
+}
+
 static uint32_t active_of(const struct warp *w, const struct insn *i, uint32_t mask)
 {
     if (!i->pred)
         return mask;
-    const uint32_t p = w->block->worker->machine->lanes->pack((const uint32_t *)slot(w, i->pred));
+    const uint32_t p = pack(w, i->pred);
     return mask & (i->flags & F_PRED_NOT ? ~p : p);
 }
 
@@ -178,9 +194,11 @@ static void is_space(struct warp *w, const struct insn *i, uint32_t active)
     uint32_t *p = (uint32_t *)slot(w, i->dst);
     for (int l = 0; l < WARP_LANES; l++) {
         const uint64_t window = a[l] & ~(WINDOW_SIZE - 1);
-        const bool shared = window == SHARED_WINDOW, local = window == LOCAL_WINDOW, param = window == PARAM_WINDOW;
+        uint64_t offset = a[l] & (WINDOW_SIZE - 1);
+        const bool anyones = window == SHARED_WINDOW;
+        const bool shared = anyones && (i->op || cluster_home(w->block, &offset) == w->block), local = window == LOCAL_WINDOW, param = window == PARAM_WINDOW;
         const bool yes = i->space == SPACE_SHARED ? shared : i->space == SPACE_LOCAL ? local : i->space == SPACE_PARAM ? param
-                         : i->space == SPACE_CONST ? window == MODULE_WINDOW : !shared && !local && !param;
+                         : i->space == SPACE_CONST ? window == MODULE_WINDOW : !anyones && !local && !param;
         if (active >> l & 1)
             p[l] = yes ? ~0u : 0;
     }
@@ -278,6 +296,17 @@ static enum stop settle(struct warp *w)
 }
 
 /* ---- one split ---- */
+static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
+{
+    return w->block->worker->finding.kind == PTX_CLEAN && (i->kind == K_LD ? memory_load(w, i, active) : memory_store(w, i, active));
+}
+static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
+{
+    if (w->block->worker->depth)
+        depth_access(w, i, active);
+    return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
+}
+
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
@@ -294,15 +323,29 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         if (!(x))              \
             return NEXT_FAULT; \
     } while (0)
+    const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
+    uint32_t behind = 0;
     for (;;) {
-        if (i->kind == K_LANE && whole) {
-            do {
+        while (whole) {
+            if (i->kind == K_LANE) {
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
                 i->fn(file, i);
-                i++;
-            } while (i->kind == K_LANE);
-            continue;
+            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == FULL_MASK) {
+                if (i->flags & F_USES_LOADED)
+                    note_use(w, i);
+                if (i->kind == K_SHFL) {
+                    i->fn(file, i);
+                    k->counts.shuffles++;
+                } else {
+                    if (k->depth)
+                        depth_access(w, i, mask);
+                    FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
+                }
+            } else {
+                break;
+            }
+            i++;
         }
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
@@ -318,6 +361,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_ENTER: {
             const uint32_t pc = (uint32_t)(i - code);
+            if (i == meet) {
+                mask |= behind;
+                lanes = (uint32_t)__builtin_popcount(mask);
+                whole = mask == w->alive;
+                meet = NULL;
+            }
             if (s->parent >= 0 && w->splits[s->parent].pc == pc && w->splits[s->parent].depth == s->depth) {
                 w->splits[s->parent].mask |= mask;
                 s->state = SPLIT_FREE;
@@ -332,7 +381,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             k->unreported += (uint64_t)total * lanes;
             *budget -= total + 1;
             i++;
-            if (*budget < 0) {
+            if (*budget < 0 && !meet) {
                 s->pc = pc + 1;
                 return NEXT_SLICE;
             }
@@ -342,6 +391,13 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (active == mask) {
                 i = code + i->aux;
             } else if (!active) {
+                i++;
+            } else if (i->flags & F_SHORT) {
+                meet = code + i->aux;
+                behind = active;
+                mask &= ~active;
+                lanes = (uint32_t)__builtin_popcount(mask);
+                whole = false;
                 i++;
             } else {
                 FAIL_UNLESS(diverge(w, current, i, active, i->aux, i->aux2));
@@ -420,15 +476,11 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_LD:
-            if (k->depth)
-                depth_access(w, i, active);
-            FAIL_UNLESS(!active || memory_load(w, i, active));
+            FAIL_UNLESS(!active || access_by(w, i, active));
             i++;
             continue;
         case K_ST:
-            if (k->depth)
-                depth_access(w, i, active);
-            FAIL_UNLESS(!active || memory_store(w, i, active));
+            FAIL_UNLESS(!active || access_by(w, i, active));
             i++;
             continue;
         case K_ATOM:
@@ -477,6 +529,36 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_ACTIVEMASK:
             put_u32(w, i->dst, active, active);
+            i++;
+            continue;
+        case K_MBARRIER: {
+            const int in_vain = active ? mbarrier_execute(w, i, active, current) : 0;
+            FAIL_UNLESS(in_vain >= 0);
+            i++;
+            if (in_vain) {
+                s->pc = (uint32_t)(i - code);
+                return NEXT_SLICE;
+            }
+            continue;
+        }
+        case K_CLUSTER_ARRIVE:
+            FAIL_UNLESS(!active || cluster_arrive(w, i, active));
+            i++;
+            continue;
+        case K_CLUSTER_WAIT: {
+            const int passed = active ? cluster_wait(w, i, active) : 1;
+            FAIL_UNLESS(passed >= 0);
+            if (!passed) {
+                s->pc = (uint32_t)(i - code);
+                wait_in_vain(w, current, i, w->block->cluster->phase);
+                return NEXT_SLICE;
+            }
+            s->waits_pc = 0;
+            i++;
+            continue;
+        }
+        case K_MAPA:
+            cluster_map(w, i, active);
             i++;
             continue;
         case K_FENCE:

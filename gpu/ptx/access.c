@@ -1,0 +1,363 @@
+/*
+ * Compiled three times, like lanes.c. One function a form, so that sizes and counts are constants of the compiler.
+ *
+ * Lanes lie side by side or all at one address; their stretch is in one buffer (the one this instruction hit last) or in shared
+ * memory, aligned, initialised. Anything else is left to memory.c, which also says what is wrong with it.
+ */
+#include "gpu/ptx/machine.h"
+
+#include <string.h>
+
+/* Bits of initialised bytes may be set by other host threads meanwhile; ours, if they are set, were set before. */
+#define ACCESS static inline __attribute__((always_inline, no_sanitize_thread))
+
+ACCESS bool initialised(const uint8_t *bits, uint64_t at, unsigned count)
+{
+    const uint8_t *p = bits + (at >> 3);
+    const unsigned shift = at & 7;
+    if (count % 64 == 0 && !shift) {
+        uint64_t all = ~0ull, words[WARP_LANES * 32 / 64];
+        memcpy(words, p, count / 8);
+        for (unsigned n = 0; n < count / 64; n++)
+            all &= words[n];
+        return all == ~0ull;
+    }
+    if (count <= 8) {
+        const unsigned mask = ((1u << count) - 1) << shift;
+        return ((p[0] | (mask >> 8 ? p[1] << 8 : 0)) & mask) == mask;
+    }
+    return bits_all(bits, at, count);
+}
+
+ACCESS void initialise(uint8_t *bits, uint64_t at, unsigned count, bool shared)
+{
+    if (count % 64 == 0 && !(at & 7))
+        memset(bits + (at >> 3), 255, count / 8);
+    else
+        bits_set(bits, at, count, shared);
+}
+
+ACCESS void mark(struct worker *k, uint64_t *bits, uint64_t first, uint64_t last)
+{
+    for (;;) {
+        const uint64_t end = last >> 6 == first >> 6 ? last : first | 63;
+        const uint64_t mask = (~0ull >> (63 - (end - first))) << (first & 63);
+        uint64_t *word = &bits[first >> 6];
+        if (__builtin_expect((__atomic_load_n(word, __ATOMIC_RELAXED) & mask) != mask, 0)) {
+            if (k->machine->many)
+                __atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+            else
+                *word |= mask;
+        }
+        if (end == last)
+            return;
+        first = end + 1;
+    }
+}
+
+/* How the addresses lie, and the first. */
+ACCESS enum pattern lie(const struct warp *w, const struct insn *i, uint64_t stride, uint64_t *ret)
+{
+    *ret = (uint64_t)i->imm;
+    if (!i->a)
+        return PATTERN_SAME;
+    const uint64_t *base = __builtin_assume_aligned(slot(w, i->a), 128), first = base[0];
+    uint64_t row = 0, same = 0;
+    for (uint64_t l = 0; l < WARP_LANES; l++) {
+        row |= base[l] - (first + l * stride);
+        same |= base[l] ^ first;
+    }
+    *ret += first;
+    return !row ? PATTERN_ROW : !same ? PATTERN_SAME : PATTERN_ANY;
+}
+
+/* ---- memory to registers and back: 32 lanes of `vec` items, side by side ---- */
+#ifdef __AVX512F__
+typedef uint32_t v16 __attribute__((vector_size(64)));
+/* Every fourth word of 64, from word v on. */
+ACCESS void every_fourth(uint32_t *to, const uint8_t *from, uint32_t v)
+{
+    const v16 pick = {v, v + 4, v + 8, v + 12, v + 16, v + 20, v + 24, v + 28, 0, 0, 0, 0, 0, 0, 0, 0};
+    const v16 join = {0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23};
+    for (int half = 0; half < 2; half++) {
+        v16 in[4];
+        memcpy(in, from + half * 256, 256);
+        const v16 all = __builtin_shuffle(__builtin_shuffle(in[0], in[1], pick), __builtin_shuffle(in[2], in[3], pick), join);
+        memcpy(to + half * 16, &all, 64);
+    }
+}
+#endif
+
+#define COPY_ROW(W, T, to, from, stride)                                          \
+    _Pragma("GCC ivdep") for (unsigned l = 0; l < WARP_LANES; l++)                \
+    {                                                                             \
+        T x;                                                                      \
+        memcpy(&x, (from) + l * (stride), sizeof x);                              \
+        ((W *)(to))[l] = x;                                                       \
+    }
+
+ACCESS void take_row(struct warp *w, const uint32_t *list, const uint8_t *from, const unsigned size, const unsigned vec)
+{
+    for (unsigned v = 0; v < vec; v++, from += size) {
+        char *to = __builtin_assume_aligned(slot(w, list[v]), 128);
+#ifdef __AVX512F__
+        if (size == 4 && vec == 4) {
+            every_fourth((uint32_t *)to, from - v * 4, v);
+            continue;
+        }
+#endif
+        if (size == 8)
+            COPY_ROW(uint64_t, uint64_t, to, from, size * vec)
+        else if (size == 4)
+            COPY_ROW(uint32_t, uint32_t, to, from, size * vec)
+        else
+            COPY_ROW(uint32_t, uint16_t, to, from, size * vec)
+    }
+}
+
+ACCESS void take_one(struct warp *w, const uint32_t *list, const uint8_t *from, const unsigned size, const unsigned vec)
+{
+    for (unsigned v = 0; v < vec; v++, from += size) {
+        char *to = __builtin_assume_aligned(slot(w, list[v]), 128);
+        uint64_t one = 0;
+        memcpy(&one, from, size);
+        for (unsigned l = 0; l < WARP_LANES; l++)
+            if (size == 8)
+                ((uint64_t *)to)[l] = one;
+            else
+                ((uint32_t *)to)[l] = (uint32_t)one;
+    }
+}
+
+#ifdef __AVX512F__
+/* 16 lanes of four slots as 64 words in a row. */
+ACCESS void four_together(uint8_t *to, const v16 *in)
+{
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t l = n * 4;
+        const v16 pair = {l, 16 + l, 0, 0, l + 1, 17 + l, 0, 0, l + 2, 18 + l, 0, 0, l + 3, 19 + l, 0, 0};
+        const v16 first = __builtin_shuffle(in[0], in[1], pair), second = __builtin_shuffle(in[2], in[3], pair);
+        const v16 all = __builtin_shuffle(first, second, (v16){0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29});
+        memcpy(to + n * 64, &all, 64);
+    }
+}
+#endif
+
+ACCESS void give_row(struct warp *w, const uint32_t *list, uint8_t *to, const unsigned size, const unsigned vec)
+{
+#ifdef __AVX512F__
+    for (unsigned half = 0; size == 4 && vec == 4 && half < 2; half++) {
+        v16 in[4];
+        for (unsigned v = 0; v < 4; v++)
+            memcpy(&in[v], slot(w, list[v]) + half * 64, 64);
+        four_together(to + half * 256, in);
+    }
+    if (size == 4 && vec == 4)
+        return;
+#endif
+    for (unsigned v = 0; v < vec; v++, to += size) {
+        const char *from = __builtin_assume_aligned(slot(w, list[v]), 128);
+        _Pragma("GCC ivdep") for (unsigned l = 0; l < WARP_LANES; l++)
+        {
+            const uint64_t x = size == 8 ? ((const uint64_t *)from)[l] : ((const uint32_t *)from)[l];
+            memcpy(to + l * size * vec, &x, size);
+        }
+    }
+}
+
+/* ---- what was read waits for what its address needed: as load_depth ---- */
+ACCESS void chain(struct warp *w, const struct insn *i, const uint32_t *list, const unsigned vec)
+{
+    const uint32_t before = i->flags & F_WAITS ? w->used : i->flags & F_NC || w->stored < w->waited ? w->waited : w->stored;
+    for (unsigned v = 0; v < vec; v++)
+        w->depths[list[v] / 128] = before + 1;
+    w->longest = before + 1 > w->longest ? before + 1 : w->longest;
+}
+
+ACCESS struct region *region_of(struct worker *k, const struct insn *i, uint64_t address, uint64_t bytes)
+{
+    struct region *r = &k->machine->regions[k->hints[((uintptr_t)i / sizeof *i) & 2047]];
+    const uint64_t offset = address - r->base;
+    return offset < r->bytes && r->bytes - offset >= bytes ? r : NULL;
+}
+
+ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct worker *k = w->block->worker;
+    const unsigned each = size * vec;
+    uint64_t address;
+    const enum pattern pattern = lie(w, i, each, &address);
+    const bool row = pattern == PATTERN_ROW;
+    const unsigned bytes = row ? each * WARP_LANES : each;
+    if (pattern == PATTERN_ANY || address & (each - 1))
+        return false;
+    struct region *r = region_of(k, i, address, bytes);
+    if (!r)
+        return false;
+    const uint64_t offset = address - r->base;
+    if (r->initialised && !(row ? initialised(r->initialised, offset, each * WARP_LANES) : initialised(r->initialised, offset, each)))
+        return false;
+    if (__builtin_expect(r->watched, 0) && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_READ))
+        return false;
+    const uint32_t *list = k->machine->module->lists + i->aux;
+    if (r->counted) {
+        const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;
+        k->counts.global_load_requests++;
+        k->counts.global_load_bytes += each * WARP_LANES;
+        k->counts.global_load_sectors += last - first + 1;
+        mark(k, r->loaded, first, last);
+        chain(w, i, list, vec);
+    }
+    if (row)
+        take_row(w, list, r->data + offset, size, vec);
+    else
+        take_one(w, list, r->data + offset, size, vec);
+    return true;
+}
+
+ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct worker *k = w->block->worker;
+    const unsigned each = size * vec, bytes = each * WARP_LANES;
+    uint64_t address;
+    if (lie(w, i, each, &address) != PATTERN_ROW || address & (each - 1))
+        return false;
+    struct region *r = region_of(k, i, address, bytes);
+    if (!r || !r->writable)
+        return false;
+    const uint64_t offset = address - r->base;
+    if (r->watched && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_WRITE))
+        return false;
+    if (r->counted) {
+        const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;
+        k->counts.global_store_requests++;
+        k->counts.global_store_bytes += bytes;
+        k->counts.global_store_sectors += last - first + 1;
+        mark(k, r->stored, first, last);
+    }
+    w->stored = w->used;
+    give_row(w, k->machine->module->lists + i->aux, r->data + offset, size, vec);
+    if (r->initialised)
+        initialise(r->initialised, offset, bytes, k->machine->many);
+    return true;
+}
+
+/* ---- shared memory ---- */
+ACCESS bool in_shared(const struct machine *m, uint64_t at, unsigned bytes)
+{
+    return at <= m->shared_bytes && (at + bytes <= m->static_end || (at >= m->module->dynamic_shared && at + bytes <= m->shared_bytes));
+}
+
+/* As race_check, for words of which none was ever changed atomically; false: look closer. */
+ACCESS bool race_free_read(struct warp *w, uint64_t at, const unsigned words)
+{
+    struct block *b = w->block;
+    if (!b->wrote)
+        return true;
+    if (!b->granule_shift || b->any_atomic || at & 3)
+        return false;
+    const uint32_t *wrote = b->wrote + (at >> 2), safe = w->safe, now = w->clock_now, bit = 1u << w->id, me = w->id;
+    uint32_t *clock = b->read_clock + (at >> 2), *readers = b->readers + (at >> 2), bad = 0, fresh = 0;
+    for (unsigned n = 0; n < words; n++) {
+        bad |= (uint32_t)(wrote[n] >> 5 > safe) & (uint32_t)((wrote[n] & 31) != me);
+        bad |= (uint32_t)(clock[n] != now) & (uint32_t)(clock[n] > safe);
+        fresh |= (uint32_t)(clock[n] != now) | (uint32_t)!(readers[n] & bit);
+    }
+    if (bad)
+        return false;
+    if (fresh)
+        _Pragma("GCC ivdep") for (unsigned n = 0; n < words; n++)
+        {
+            readers[n] = clock[n] == now ? readers[n] | bit : bit;
+            clock[n] = now;
+        }
+    return true;
+}
+
+ACCESS bool race_free_write(struct warp *w, uint64_t at, const unsigned words)
+{
+    struct block *b = w->block;
+    if (!b->wrote)
+        return true;
+    if (!b->granule_shift || b->any_atomic || at & 3)
+        return false;
+    uint32_t *wrote = b->wrote + (at >> 2), bad = 0;
+    const uint32_t *clock = b->read_clock + (at >> 2), *readers = b->readers + (at >> 2), safe = w->safe, others = ~(1u << w->id), me = w->id;
+    for (unsigned n = 0; n < words; n++) {
+        bad |= (uint32_t)(wrote[n] >> 5 > safe) & (uint32_t)((wrote[n] & 31) != me);
+        bad |= (uint32_t)(clock[n] > safe) & (uint32_t)((readers[n] & others) != 0);
+    }
+    if (bad)
+        return false;
+    for (unsigned n = 0; n < words; n++)
+        wrote[n] = w->clock_now << 5 | me;
+    return true;
+}
+
+ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct block *b = w->block;
+    struct worker *k = b->worker;
+    const unsigned each = size * vec, all = each * WARP_LANES;
+    uint64_t at;
+    const enum pattern pattern = lie(w, i, each, &at);
+    if (pattern == PATTERN_ANY || at & (each - 1))
+        return false;
+    const uint32_t *list = k->machine->module->lists + i->aux;
+    if (pattern == PATTERN_ROW) {
+        if (!in_shared(k->machine, at, all) || !initialised(b->shared_init, at, all) ||
+            (!race_free_read(w, at, all / 4) && !race_check(w, i, 0, (uint32_t)at, all, RACE_READ)))
+            return false;
+        k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
+        take_row(w, list, b->shared + at, size, vec);
+    } else {
+        if (!in_shared(k->machine, at, each) || !initialised(b->shared_init, at, each) ||
+            (!(each >= 4 && race_free_read(w, at, each / 4)) && !race_check(w, i, 0, (uint32_t)at, each, RACE_READ)))
+            return false;
+        k->counts.shared_wavefronts++;
+        take_one(w, list, b->shared + at, size, vec);
+    }
+    k->counts.shared_requests++;
+    return true;
+}
+
+ACCESS bool store_shared(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct block *b = w->block;
+    struct worker *k = b->worker;
+    const unsigned each = size * vec, all = each * WARP_LANES;
+    uint64_t at;
+    if (lie(w, i, each, &at) != PATTERN_ROW || at & (each - 1) || !in_shared(k->machine, at, all) ||
+        (!race_free_write(w, at, all / 4) && !race_check(w, i, 0, (uint32_t)at, all, RACE_WRITE)))
+        return false;
+    k->counts.shared_requests++;
+    k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
+    w->stored = w->used;
+    give_row(w, k->machine->module->lists + i->aux, b->shared + at, size, vec);
+    initialise(b->shared_init, at, all, false);
+    return true;
+}
+
+/* ---- the table ---- */
+#define FORM(does, space, size, vec)                                                                                           \
+    static __attribute__((no_sanitize_thread)) bool does##_##space##_##size##_##vec(struct warp *w, const struct insn *i)      \
+    {                                                                                                                          \
+        return does##_##space(w, i, size, vec);                                                                                \
+    }
+#define FORMS(does, space)                                                                              \
+    FORM(does, space, 2, 1) FORM(does, space, 2, 2) FORM(does, space, 2, 4) FORM(does, space, 4, 1)      \
+    FORM(does, space, 4, 2) FORM(does, space, 4, 4) FORM(does, space, 8, 1) FORM(does, space, 8, 2) FORM(does, space, 8, 4)
+FORMS(load, global)
+FORMS(load, shared)
+FORMS(store, global)
+FORMS(store, shared)
+
+#define ROW_OF(does, space, size) {does##_##space##_##size##_1, does##_##space##_##size##_2, does##_##space##_##size##_4}
+#define ROWS_OF(does, space) {ROW_OF(does, space, 2), ROW_OF(does, space, 4), ROW_OF(does, space, 8)}
+#define TABLE_NAME(x) TABLE_NAME_(x)
+#define TABLE_NAME_(x) ptx_access_##x
+extern const struct access_table TABLE_NAME(PTX_LANES);
+const struct access_table TABLE_NAME(PTX_LANES) = {
+    .load = {ROWS_OF(load, global), ROWS_OF(load, shared)},
+    .store = {ROWS_OF(store, global), ROWS_OF(store, shared)},
+};
