@@ -488,7 +488,7 @@ static void begin_block(struct decoder *x)
         out_of_memory(x);
         return;
     }
-    m->blocks[m->block_count] = (struct block_info){.first = m->code_count};
+    m->blocks[m->block_count] = (struct block_info){.first = m->code_count, .stmt_first = x->stmt_index};
     struct insn *i = emit(x, K_ENTER);
     i->pred = 0;
     i->flags = 0;

@@ -145,17 +145,21 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
+    struct depth_worker *depth; /* counting in depth: depth.c; NULL if off */
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
     uint64_t random;
     uint64_t found_block;
+    atomic_bool storing;        /* a store to a watched buffer is marked there, and its bytes may not have arrived yet */
     uint64_t unreported;        /* thread instructions not yet added to the machine's */
     struct ptx_finding finding;
 };
 
 struct machine {
     const struct ptx_module *module;
+    struct worker *workers;
+    int worker_count;
     const struct function *entry;
     const struct ptx_launch *launch;
     const struct lane_table *lanes;
@@ -164,6 +168,7 @@ struct machine {
     bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
     bool explicit_cluster;
+    struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
@@ -242,6 +247,8 @@ void race_grid_close(struct machine *m);
 /* One stretch of a whole warp. False: look lane by lane, which tells whether it matters and whose fault it is. */
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
 /* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
+/* After a store that watch_row or watch_lane let pass: its bytes are there. */
+static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
