@@ -62,7 +62,11 @@ static void block_open(struct worker *k, struct block *b)
     b->local = xalloc(local + 16);
     b->local_init = xalloc(bits_bytes(local));
     b->granule_shift = 2;
-    if (m->check_races && m->shared_bytes && b->warp_count > 1) {
+    race_cluster_open(b);
+    if (b->watch) {
+        b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
+        b->granule_shift = 0;
+    } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
         const size_t n = m->shared_bytes / 4 + 64;
         b->wrote = xarray(n, sizeof *b->wrote);
         b->read_clock = xarray(n, sizeof *b->read_clock);
@@ -72,6 +76,7 @@ static void block_open(struct worker *k, struct block *b)
 
 static void block_close(struct block *b)
 {
+    race_cluster_close(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         free(b->warps[n].file);
         free(b->warps[n].depths);
@@ -185,15 +190,15 @@ static void block_start(struct block *b, uint64_t unit)
     b->number = cluster_number(b->cluster, m->launch->grid, unit, b->rank, b->index);
     b->started = true;
     mbarrier_forget(&b->mbarriers);
-    memset(b->cluster_gathered, 0, sizeof b->cluster_gathered);
-    memset(b->cluster_released, 0, sizeof b->cluster_released);
+    b->cluster_gathered = (struct race_object){0};
+    b->cluster_released = (struct race_object){0};
     b->done = false;
     b->alive_warps = b->warp_count == 32 ? FULL_MASK : (1u << b->warp_count) - 1;
     memset(b->barriers, 0, sizeof b->barriers);
     if (m->shared_bytes)
-        memset(b->shared_init, 0, bits_bytes(m->shared_bytes));
+        memset(b->shared_init, m->lenient ? 0xff : 0, bits_bytes(m->shared_bytes));
     if (m->frame_bytes)
-        memset(b->local_init, 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
+        memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];
@@ -268,9 +273,10 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
                 return false;
         }
     }
-    if (!b->alive_warps)
-        b->done = true;
-    return true;
+    if (b->alive_warps)
+        return true;
+    b->done = true;
+    return race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
@@ -481,7 +487,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
                                                     .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
-                                                    .data = m->module->data, .name = "the module's variables"};
+                                                    .data = m->module->data, .name = "the module's variables", .writable = m->lenient};
     qsort(m->regions, (size_t)m->region_count, sizeof *m->regions, by_address);
     for (int i = 0; i + 1 < m->region_count; i++)
         if (m->regions[i].base + m->regions[i].bytes > m->regions[i + 1].base)
@@ -539,6 +545,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->check_races = options->check_races;
+    m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
