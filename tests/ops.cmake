@@ -17,4 +17,7 @@ if(TARGET proteus_ptx AND TARGET proteus_device AND PROTEUS_HAVE_CUDA_HEADERS)
   add_dependencies(bench_settings proteus_ops)
   add_executable(bench_calibrate bench/calibrate.c)
   target_link_libraries(bench_calibrate PRIVATE proteus_flags proteus_ptx proteus_core m)
+  # The estimate's constants, the stored counts and the stored times belong together.
+  set(RESULTS ${CMAKE_CURRENT_SOURCE_DIR}/bench/results)
+  add_test(NAME calibration COMMAND bench_calibrate ${RESULTS}/2026-11-30-settings-counts.json ${RESULTS}/2026-11-30-h200-settings.json check)
 endif()

@@ -72,7 +72,8 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
     const double cold = t.l2_loads > 0 ? t.dram_loads / t.l2_loads : 1;
     const double load_ns = k->load * (cold * d->dram_latency_ns + (1 - cold) * d->l2_latency_ns);
     const double chain_cycles = c->chain_cycles ? (double)c->chain_cycles / warps : 2 * (double)c->longest_warp_instructions;
-    const double latency = k->ramp + (double)c->dependent_loads * load_ns + (k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions) * cycle_ns
+    const double requests = (double)(c->global_load_requests + c->global_store_requests);
+    const double latency = (requests > 0 ? k->ramp : 0) + (double)c->dependent_loads * load_ns + (k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions) * cycle_ns
                            + (double)c->barriers / warps * (d->barrier_ns + d->barrier_warp_ns * warps_block);
 
     /* all blocks, part by part */
@@ -80,7 +81,6 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
     for (int i = 0; i < 16; i++)
         cycles += issue_cycles[i] * (double)c->warp_by_class[i];
     const double schedulers = smallest(4, resident);
-    const double requests = (double)(c->global_load_requests + c->global_store_requests);
     struct ptx_estimate e = {.blocks_per_sm = per_sm, .launch_ns = d->launch_ns, .latency_ns = latency};
     e.occupancy = smallest(1, per_sm * warps_block / d->max_warps_sm);
     e.dram_ns = 32 * (t.dram_loads + t.dram_stores) / (k->dram * d->dram_bytes_per_ns);
