@@ -165,7 +165,7 @@ struct machine {
     const struct lane_table *lanes;
     struct ptx_limits limits;
     uint64_t seed;
-    bool check_races, shared_races_only;
+    bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
     bool explicit_cluster;
     struct watch *watch;        /* race_grid.c */

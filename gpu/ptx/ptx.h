@@ -158,6 +158,9 @@ struct ptx_run_options {
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
+     * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
+    bool lenient;
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,

@@ -196,9 +196,9 @@ static void block_start(struct block *b, uint64_t unit)
     b->alive_warps = b->warp_count == 32 ? FULL_MASK : (1u << b->warp_count) - 1;
     memset(b->barriers, 0, sizeof b->barriers);
     if (m->shared_bytes)
-        memset(b->shared_init, 0, bits_bytes(m->shared_bytes));
+        memset(b->shared_init, m->lenient ? 0xff : 0, bits_bytes(m->shared_bytes));
     if (m->frame_bytes)
-        memset(b->local_init, 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
+        memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];
@@ -487,7 +487,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
                                                     .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
-                                                    .data = m->module->data, .name = "the module's variables"};
+                                                    .data = m->module->data, .name = "the module's variables", .writable = m->lenient};
     qsort(m->regions, (size_t)m->region_count, sizeof *m->regions, by_address);
     for (int i = 0; i + 1 < m->region_count; i++)
         if (m->regions[i].base + m->regions[i].bytes > m->regions[i + 1].base)
@@ -545,6 +545,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->check_races = options->check_races;
+    m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
