@@ -405,9 +405,9 @@ bool ptx_decode_mov(struct decoder *d)
 bool ptx_decode_cvta(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
+    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA) || has(o, M_SHARED_CLUSTER), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
     const uint64_t window = shared ? SHARED_WINDOW : local ? LOCAL_WINDOW : param ? PARAM_WINDOW : 0;
-    if (o->type_count != 1 || !is64(o->types[0]) || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || !is64(o->types[0]))
         return false;
     if (!window)
         return copy(d, T_U64);

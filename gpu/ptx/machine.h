@@ -46,6 +46,10 @@
 #define race_object_release ptx_run_race_object_release
 #define race_object_acquire ptx_run_race_object_acquire
 #define race_key ptx_run_race_key
+#define race_phase_key ptx_run_race_phase_key
+#define race_object_publish ptx_run_race_object_publish
+#define race_object_observe ptx_run_race_object_observe
+#define race_mbarrier ptx_run_race_mbarrier
 #define race_cluster_key ptx_run_race_cluster_key
 #define race_shared ptx_run_race_shared
 #define race_cluster_open ptx_run_race_cluster_open
@@ -232,10 +236,15 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
 /* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
 void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
 void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+/* The same without release or acquire: what fences did before, and will do. */
+void race_object_publish(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_observe(struct warp *w, const struct race_object *o, uint64_t key);
 uint64_t race_key(const struct block *home, uint64_t offset);
-uint64_t race_cluster_key(const struct block *b);
+uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase);
+uint64_t race_cluster_key(const struct block *b, uint32_t phase);
 /* As race_check, for the shared memory of any block of the cluster. */
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
+bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset);
 void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);
