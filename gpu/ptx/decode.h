@@ -15,6 +15,7 @@
 #define constant ptx_decode_constant
 #define source ptx_decode_source
 #define dest ptx_decode_dest
+#define halves_of ptx_decode_halves_of
 #define lane ptx_decode_lane
 #define lane_k ptx_decode_lane_k
 #define set_mode ptx_decode_set_mode
@@ -94,6 +95,8 @@ bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /*
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
 /* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */
 uint32_t dest(struct decoder *d, const struct operand *o, enum ptx_type type);
+/* A .b128 register is two slots of 8 bytes: the lower and the upper half. False: the operand is no such register. */
+bool halves_of(struct decoder *d, const struct operand *o, uint32_t *ret);
 void lane(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c);
 void lane_k(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k);
 void set_mode(struct decoder *d, int mode);

@@ -45,6 +45,13 @@
 #define race_observe ptx_run_race_observe
 #define race_object_release ptx_run_race_object_release
 #define race_object_acquire ptx_run_race_object_acquire
+#define race_key ptx_run_race_key
+#define race_cluster_key ptx_run_race_cluster_key
+#define race_shared ptx_run_race_shared
+#define race_cluster_open ptx_run_race_cluster_open
+#define race_cluster_start ptx_run_race_cluster_start
+#define race_cluster_close ptx_run_race_cluster_close
+#define race_block_end ptx_run_race_block_end
 #define worker_draw ptx_run_worker_draw
 #define warp_run ptx_run_warp_run
 #define sync_execute ptx_run_sync_execute
@@ -125,7 +132,8 @@ struct block {
     struct cluster *cluster;
     uint32_t rank;              /* in the cluster */
     struct mbarrier_table mbarriers;
-    uint32_t cluster_gathered[MAX_WARPS], cluster_released[MAX_WARPS];   /* clocks of who arrived at the cluster's barrier */
+    struct race_object cluster_gathered, cluster_released;   /* of who arrived at the cluster's barrier */
+    struct region *watch;       /* shared memory as a buffer, where a cluster has several blocks; race_object.c */
 };
 
 struct worker {
@@ -155,9 +163,9 @@ struct machine {
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
+    bool explicit_cluster;
     struct watch *watch;        /* race_grid.c */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
-    bool explicit_cluster;
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */
@@ -215,6 +223,19 @@ void race_fence(struct warp *w);
 void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
 void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
 
+/* ---- clusters: race_object.c ---- */
+/* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
+void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+uint64_t race_key(const struct block *home, uint64_t offset);
+uint64_t race_cluster_key(const struct block *b);
+/* As race_check, for the shared memory of any block of the cluster. */
+bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
+void race_cluster_open(struct block *b);
+void race_cluster_start(struct block *b);
+void race_cluster_close(struct block *b);
+bool race_block_end(struct block *b);   /* false: a finding */
+
 /* ---- buffers that are watched: races between warps and blocks, bytes that must not change ---- */
 void race_grid_open(struct machine *m, bool between_blocks);
 void race_grid_close(struct machine *m);
@@ -222,9 +243,6 @@ void race_grid_close(struct machine *m);
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
 /* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
-/* Through an object that keeps clocks of this block's warps: what we did is passed on; what is kept there is before us. */
-void race_object_release(struct warp *w, uint32_t *object);
-void race_object_acquire(struct warp *w, const uint32_t *object);
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

@@ -371,7 +371,7 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
                 return false;
         }
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
@@ -524,7 +524,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (memory_is_shared(w, &p) && !race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
                 return false;
         }
         where[lane] = p.data;

@@ -62,7 +62,11 @@ static void block_open(struct worker *k, struct block *b)
     b->local = xalloc(local + 16);
     b->local_init = xalloc(bits_bytes(local));
     b->granule_shift = 2;
-    if (m->check_races && m->shared_bytes && b->warp_count > 1) {
+    race_cluster_open(b);
+    if (b->watch) {
+        b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
+        b->granule_shift = 0;
+    } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
         const size_t n = m->shared_bytes / 4 + 64;
         b->wrote = xarray(n, sizeof *b->wrote);
         b->read_clock = xarray(n, sizeof *b->read_clock);
@@ -72,6 +76,7 @@ static void block_open(struct worker *k, struct block *b)
 
 static void block_close(struct block *b)
 {
+    race_cluster_close(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         free(b->warps[n].file);
         free(b->warps[n].depths);
@@ -185,8 +190,8 @@ static void block_start(struct block *b, uint64_t unit)
     b->number = cluster_number(b->cluster, m->launch->grid, unit, b->rank, b->index);
     b->started = true;
     mbarrier_forget(&b->mbarriers);
-    memset(b->cluster_gathered, 0, sizeof b->cluster_gathered);
-    memset(b->cluster_released, 0, sizeof b->cluster_released);
+    b->cluster_gathered = (struct race_object){0};
+    b->cluster_released = (struct race_object){0};
     b->done = false;
     b->alive_warps = b->warp_count == 32 ? FULL_MASK : (1u << b->warp_count) - 1;
     memset(b->barriers, 0, sizeof b->barriers);
@@ -268,9 +273,10 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
                 return false;
         }
     }
-    if (!b->alive_warps)
-        b->done = true;
-    return true;
+    if (b->alive_warps)
+        return true;
+    b->done = true;
+    return race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
