@@ -153,7 +153,7 @@ static bool arrive(struct warp *w, const struct insn *i, int lane, const struct 
     if (i->aux & MB_NO_COMPLETE && count >= b->pending)
         return bad(w, i, lane, at, "where an arrival with .noComplete completes the phase");
     if (!(i->aux & MB_RELAXED))
-        race_object_release(w, &b->gathered, home, race_key(home, at));
+        race_object_release(w, 1u << lane, &b->gathered, home, race_key(home, at));
     if (i->op == MB_DROP) {
         if (count > b->expected)
             return bad(w, i, lane, at, "where more drop out than are expected");
@@ -197,7 +197,7 @@ static int test(struct warp *w, const struct insn *i, int lane, struct block *ho
         if (!flight_observe(w, home, b))
             return -1;
         if (!(i->aux & MB_RELAXED))
-            race_object_acquire(w, &b->released, race_key(home, b->at - 1));
+            race_object_acquire(w, 1u << lane, &b->released, race_key(home, b->at - 1));
     }
     ((uint32_t *)slot(w, i->dst))[lane] = yes > 0 ? ~0u : 0;
     return yes;

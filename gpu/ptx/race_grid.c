@@ -426,14 +426,14 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         return frozen_report(w, i, lane, p, bytes);
     if (!r->touched)
         return true;
-    struct use u = {.w = w, .kind = kind};
+    struct use u = {.w = w, .kind = kind == RACE_SAME ? RACE_READ : kind};
     u.me = strong ? race_actor_strong(w) : race_actor(w);
     const unsigned each = bytes > 4 && kind == RACE_WRITE ? 4 : bytes;
     for (unsigned at = 0; at < bytes; at += each) {
         struct place part_of = *p;
         part_of.offset += at;
         part_of.data += at;
-        u.benign = kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each);
+        u.benign = kind == RACE_SAME || (kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each));
         if (!range_use(&u, r, part_of.offset, each))
             return report(&u, i, lane, &part_of, each);
     }

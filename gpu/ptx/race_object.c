@@ -22,7 +22,7 @@ static void join(uint32_t *to, const uint32_t *from)
 uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1) << 63 | home->number << 28 | offset; }
 uint64_t race_cluster_key(const struct block *b) { return race_key(b->cluster->blocks, UINT64_C(1) << 27); }
 
-void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
+void race_object_release(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
@@ -39,19 +39,22 @@ void race_object_release(struct warp *w, struct race_object *o, const struct blo
         }
     }
     if (b->watch) {
-        race_fence(w);
+        race_fence(w, active);
         race_order_publish(w, key);
     } else {
+        lane_fence(w, active);
         w->clock_now = ++b->clock;
         race_safe(w);
     }
+    lane_publish(w, active);
 }
 
-void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key)
+void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_observe(w, active, true);
     join(w->seen, o->seen);
     w->horizon = larger(w->horizon, o->horizon);
     if (o->has_fence) {
