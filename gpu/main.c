@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "gpu/judge/golden.h"
 #include "gpu/judge/judge.h"
+#include "gpu/selftest.h"
 #include "gpu/wire.h"
 
 #include <malloc.h>
@@ -20,6 +21,7 @@
 struct options {
     const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
     const char *shape, *candidate, *baseline, *mode, *target;
+    const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
     char **arguments;               /* what is left: files */
 };
@@ -38,6 +40,13 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
     {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
     {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
+    {"--corpus", "DIR", FLAG(corpus), "selftest: folder with attacks/ and honest/ (default: beside the operators)"},
+    {"--only", "NAME,...", FLAG(only), "selftest: these cases"},
+    {"--part", "PART", FLAG(part), "selftest: all, or fast: a case for each kind of defence (default: all)"},
+    {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
+    {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; on a card one)"},
+    {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
+    {"--json", "FILE", FLAG(json), "selftest: write results as JSON"},
 };
 
 static int run_devices(const struct options *o, const struct judge_config *c);
@@ -45,6 +54,7 @@ static int run_serve_devices(const struct options *o, const struct judge_config 
 static int run_judge(const struct options *o, const struct judge_config *c);
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
+static int run_selftest(const struct options *o, const struct judge_config *c);
 
 static const struct {
     const char *name, *arguments, *text;
@@ -56,6 +66,7 @@ static const struct {
     {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures",
      run_judge_file, true},
     {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
+    {"selftest", "", "runs the red-team corpus: attacks must be caught, honest kernels accepted", run_selftest, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
 };
 
@@ -280,6 +291,16 @@ static int run_golden(const struct options *o, const struct judge_config *c)
     }
     printf("%d of %d match\n", matches, o->argument_count);
     return o->argument_count && matches == o->argument_count ? 0 : 1;
+}
+
+/* ---- selftest ---- */
+
+static int run_selftest(const struct options *o, const struct judge_config *c)
+{
+    const struct selftest_options s = {.ops = c->ops, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .sandbox_minimum = o->sandbox_minimum,
+                                       .device = o->device && *o->device ? o->device : "sim", .corpus = o->corpus, .only = o->only,
+                                       .shard = o->shard, .part = o->part, .json = o->json, .resume = o->resume, .jobs = o->jobs};
+    return selftest_run(&s);
 }
 
 /* ---- main ---- */

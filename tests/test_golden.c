@@ -227,6 +227,8 @@ int main(void)
     }
     test_files("gdn_packed_decode", 4);
     test_files("rmsnorm", 3);
+    test_files("gated_rmsnorm", 2);
+    test_files("silu_and_mul", 1);
     test_hostile();
     test_mutations();
     test_wrong_files();

@@ -38,6 +38,14 @@ static void test_canonical(void)
     check(shape_of("{\"op\":\"rmsnorm\",\"axes\":{\"R\":4,\"N\":3072}}", &s, &f));
     shape_canonical(&s, &text);
     check_str(buf_cstr(&text), "proteus-shape-v1\nop=rmsnorm@1\naxis.N=3072\naxis.R=4\naxis.weight_offset=0\ndtype.io=bf16\ntarget=sm_90a\n");
+    buf_clear(&text);
+    check(shape_of("{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":64,\"N\":128}}", &s, &f));
+    shape_canonical(&s, &text);
+    check_str(buf_cstr(&text), "proteus-shape-v1\nop=gated_rmsnorm@1\naxis.N=128\naxis.R=64\ndtype.io=bf16\ntarget=sm_90a\n");
+    buf_clear(&text);
+    check(shape_of("{\"op\":\"silu_and_mul\",\"axes\":{\"R\":8,\"N\":1024},\"dtypes\":{\"io\":\"f16\"}}", &s, &f));
+    shape_canonical(&s, &text);
+    check_str(buf_cstr(&text), "proteus-shape-v1\nop=silu_and_mul@1\naxis.N=1024\naxis.R=8\ndtype.io=f16\ntarget=sm_90a\n");
 }
 
 static void test_refused(void)
@@ -50,6 +58,9 @@ static void test_refused(void)
         "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":513,\"V\":128}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":4,\"N\":3072,\"weight_offset\":2}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":4,\"N\":0}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":4,\"N\":65537}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":4,\"N\":128},\"dtypes\":{\"io\":\"i32\"}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":4}}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct shape s;
@@ -73,6 +84,12 @@ static void test_work(void)
     check(shape_of("{\"op\":\"rmsnorm\",\"axes\":{\"R\":4,\"N\":3072},\"dtypes\":{\"io\":\"f32\"}}", &s, &f));
     check(shape_work(&s, &bytes, &flops, &err));
     check_int(bytes, (2 * 4 + 1) * 3072 * 4);
+    check(shape_of("{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":256,\"N\":128}}", &s, &f));
+    check(shape_work(&s, &bytes, &flops, &err));
+    check_int(bytes, (3 * 256 + 1) * 128 * 2);
+    check(shape_of("{\"op\":\"silu_and_mul\",\"axes\":{\"R\":32,\"N\":1024}}", &s, &f));
+    check(shape_work(&s, &bytes, &flops, &err));
+    check_int(bytes, 3 * 32 * 1024 * 2);
 }
 
 /* Every regime of every operator gives a finite reference, over a range of shapes and dtypes. */
@@ -85,6 +102,12 @@ static void test_regimes(void)
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":1,\"weight_offset\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":8,\"N\":128}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":3,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":8,\"N\":1024}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -108,7 +131,7 @@ static void test_regimes(void)
 
 static void test_data(void)
 {
-    check_int(ops.count, 2);
+    check_int(ops.count, 4);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = ops.list[i];
         struct err err = {0};

@@ -221,6 +221,15 @@ static void test_baselines(void)
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":65536}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":9,\"N\":128}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":5,\"N\":1}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":1,\"N\":65535}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1024}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":5,\"N\":1},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":1,\"N\":20004},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -240,7 +249,9 @@ static void test_template(const struct template *t, const struct shape *s, const
 {
     struct setting *list;
     struct err err = {0};
-    int count, regimes[2] = {0, 1};
+    int count, regimes[INPUTS_MAX_REGIMES], regime_count = inputs_regime_count(s->op);
+    for (int r = 0; r < regime_count; r++)
+        regimes[r] = r;
     check(template_settings(t, s, &list, &count, &err) && count > 0);
     cleanup(mem) void *memory = xalloc((size_t)count + 1);
     uint8_t *chosen = memory;
@@ -267,7 +278,7 @@ static void test_template(const struct template *t, const struct shape *s, const
             continue;
         cleanup(json) json_t *doc = template_candidate(t, &list[i]), *params = template_params(t, &list[i]);
         cleanup(str) char *text = json_text(params), *what = xfmt("%s %s %s", shape, t->name, text);
-        test_candidate(what, s, doc, regimes, 2);
+        test_candidate(what, s, doc, regimes, regime_count);
     }
     free(list);
 }
@@ -281,6 +292,12 @@ static void test_templates(void)
         {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":5,\"N\":3072,\"weight_offset\":1}}", 4},
         {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":1000},\"dtypes\":{\"io\":\"f32\"}}", 3},
         {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":9,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
+        {"{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":33,\"N\":128}}", 4},
+        {"{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":3,\"N\":1000},\"dtypes\":{\"io\":\"f32\"}}", 3},
+        {"{\"op\":\"gated_rmsnorm\",\"axes\":{\"R\":5,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
+        {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":9,\"N\":1024}}", 4},
+        {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1004},\"dtypes\":{\"io\":\"f32\"}}", 3},
+        {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;

@@ -114,5 +114,10 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
 bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
 bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
 void cuda_sets_free(struct cuda_sets *s);
+/* Single launches of the plan, each on a set of its own after a sweep of L2. Needs a set-up. */
+bool cuda_time_cold(struct device_program *p, int launches, struct device_fault *fault, struct err *err);
+bool cuda_audit_prepare(const char *library, struct err *err);
+bool cuda_audit(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault,
+                struct err *err);
 bool cuda_calibrate(struct device *d, json_t **ret, struct err *err);
 bool cuda_alive(const struct device *d, struct err *err) MUST_CHECK;

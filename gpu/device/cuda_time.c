@@ -18,6 +18,7 @@
 /* Every buffer of every set is at least so aligned, as a caller's allocator would do it: cuMemAlloc gives no less, and offsets and
  * sizes of sets are multiples of it. */
 #define SET_ALIGNMENT ((size_t)256)
+#define EMPTY_LAUNCHES 9
 #define SHARE_OF_FREE 2           /* sets take at most this fraction (1/n) of the free memory */
 
 struct cuda_sets {
@@ -260,6 +261,40 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
                                   .wall_ns = wall_ns,
                                   .launches = launches,
                                   .sm_clock_mhz = nvml_sm_clock_mhz(d->bus_id)};
+    return true;
+}
+
+bool cuda_time_cold(struct device_program *p, int launches, struct device_fault *fault, struct err *err)
+{
+    struct device *d = p->device;
+    struct cuda_sets *s = p->sets;
+    if (!cuda_alive(d, err))
+        return false;
+    if (!s || launches < 1)
+        return err_set(err, ERR_INVALID, "cold launches need a set-up and at least one launch");
+    if (!restore(p, s, false, err))
+        return false;
+    /* What nothing takes, by the same clock. */
+    for (int n = 0; n < EMPTY_LAUNCHES; n++)
+        if (!helper_launch(d, d->empty, 1, 32, 0, NULL, err))
+            return false;
+    for (int n = 0; n < launches && n < s->count; n++) {
+        CUdeviceptr addresses[PROGRAM_MAX_BUFFERS];
+        for (int i = 0; i < p->buffer_count; i++)
+            addresses[i] = address_of(s, n, i);
+        if (!sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+            return false;
+        CUresult r = CUDA_SUCCESS;
+        int step = 0;
+        for (; step < p->plan.step_count && r == CUDA_SUCCESS; step++)
+            r = step_launch(p, step, addresses);
+        if (r == CUDA_SUCCESS)
+            r = cu.cuStreamSynchronize(d->stream);
+        if (r != CUDA_SUCCESS) {
+            d->dead = true;
+            return fault_from_cu(fault, r, &p->plan, step - 1, err);
+        }
+    }
     return true;
 }
 

@@ -87,6 +87,13 @@ void device_set_order(uint64_t order_seed, int sets, int *ret_order)
     }
 }
 
+void device_audit_done(struct device_audit_result *r)
+{
+    free(r->graph.list);
+    free(r->cold.list);
+    *r = (struct device_audit_result){0};
+}
+
 /* ---- faults ---- */
 
 void device_fault_done(struct device_fault *f)

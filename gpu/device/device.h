@@ -80,6 +80,29 @@ struct device_time_setup {
 struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; };   /* of the whole graph */
 struct device_time_block { int launches; uint64_t order_seed; };
 
+/*
+ * Audit: what a tracing library saw of one timed graph (as time_block) and of single launches after a sweep of L2 ("cold, isolated"),
+ * each record in order of its start. Times are the card's, in ns.
+ */
+enum device_record_kind { DEVICE_RECORD_KERNEL, DEVICE_RECORD_MEMCPY, DEVICE_RECORD_MEMSET, DEVICE_RECORD_JIT, DEVICE_RECORD_KINDS };
+struct device_record {
+    enum device_record_kind kind;
+    char name[PLAN_KERNEL_SIZE];
+    int64_t start_ns, end_ns, completed_ns;      /* completed: with all that it launched itself; 0 not known */
+    uint32_t grid[3], block[3], cluster[3];      /* cluster 0: none */
+    int32_t registers, static_shared_bytes, dynamic_shared_bytes;
+    uint32_t local_bytes_thread;
+    int64_t bytes;                               /* of a copy or memset */
+    uint32_t value, stream, graph, context;      /* graph 0: not launched from one */
+    bool device_launched, access_policy;
+};
+#define DEVICE_MAX_RECORDS 8192
+struct device_trace { int count; struct device_record *list; uint64_t dropped, unknown; };
+struct device_audit { int launches, cold_launches; uint64_t order_seed; };
+struct device_audit_result { struct device_sample sample; struct device_trace graph, cold; };
+void device_audit_done(struct device_audit_result *r);
+DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
+
 struct device_ops {
     const char *kind;
     bool (*open)(const char *id, struct device **ret, struct err *err);
@@ -105,6 +128,10 @@ struct device_ops {
     bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
     /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work, copy bandwidth. */
     bool (*calibrate)(struct device *d, json_t **ret, struct err *err);
+    /* NULL on sim. Before open, in a process that is used for an audit alone: opens the tracing library. ERR_UNAVAILABLE: it does not work here. */
+    bool (*audit_prepare)(const char *library, struct err *err);
+    /* After time_setup. */
+    bool (*audit)(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault, struct err *err);
     /* sim: time of the plan from the counts of a run; NULL on cuda. */
     bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);
 };
@@ -127,7 +154,7 @@ void device_needs_done(struct device_needs *n);
 DEFINE_CLEANUP(device_needs, struct device_needs, device_needs_done(it))
 
 /* ---- the toolkit: compile and assemble; needs no GPU ---- */
-struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; };
+struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; char cupti[640]; /* "": none */ };
 /* --cuda-home, CUDA_HOME, /usr/local/cuda, in that order. ERR_UNAVAILABLE says what is missing and how to get it. */
 bool toolkit_find(const char *cuda_home, struct toolkit_paths *ret, struct err *err) MUST_CHECK;
 struct toolkit_compiled { char *ptx; size_t ptx_bytes; char *log; bool ok; };   /* owned (free); log is clean UTF-8, cut, without host paths */

@@ -352,4 +352,6 @@ const struct device_ops device_cuda = {
     .time_output = cuda_time_output,
     .time_rotation = cuda_time_rotation,
     .calibrate = cuda_calibrate,
+    .audit_prepare = cuda_audit_prepare,
+    .audit = cuda_audit,
 };

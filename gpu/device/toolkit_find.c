@@ -10,10 +10,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const library_dirs[] = {"lib64", "lib", "targets/x86_64-linux/lib", NULL};
+static const char *const library_dirs[] = {"lib64", "lib", "targets/x86_64-linux/lib", "extras/CUPTI/lib64", NULL};
 static const char *const include_dirs[] = {"include", "targets/x86_64-linux/include", NULL};
 static const char *const nvrtc_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 static const char *const nvjitlink_names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12", NULL};
+
+static const char *const cupti_names[] = {"libcupti.so.13", "libcupti.so.12", NULL};
 
 #define TOOLKIT_ADVICE                                                                                               \
     "install the CUDA toolkit 13.0 or 12.x (package cuda-toolkit-13-0 of developer.download.nvidia.com, or the pip " \
@@ -114,6 +116,7 @@ static bool look_at(const char *home, struct toolkit_paths *ret, struct buf *mis
         buf_fmt(missing, "%s lacks %s; ", t.home, lacks);
         return false;
     }
+    (void)find_library(t.home, cupti_names, t.cupti, sizeof t.cupti);      /* an audit needs it, nothing else */
     *ret = t;
     return true;
 }

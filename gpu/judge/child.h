@@ -13,6 +13,8 @@
  *               {"do":"estimate"} -> {"ns","terms"}
  *               {"do":"calibrate"} -> {"calibration"}
  *               {"do":"time_setup",...} -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
+ *               {"do":"audit","launches","cold_launches","order_seed"} -> {"fault"|null,"event_ns",..,"graph":trace,"cold":trace}; its
+ *               "open" named an "audit_library"; a trace is {"names","records":[[numbers]],"dropped","unknown"}
  *               {"do":"time_output","set"} -> {"rotation":[..]}; outputs in their memory
  * All but compile begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
  */
@@ -44,7 +46,7 @@ struct child_state {
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
 child_job child_do_compile, child_do_assemble, child_do_reference, child_do_open, child_do_scan, child_do_load, child_do_run,
-    child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output;
+    child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output, child_do_audit;
 
 bool child_answer(json_t *doc, struct err *err) MUST_CHECK;          /* takes the reference */
 /* 64-bit numbers travel as "0x..." because JSON integers are signed. */

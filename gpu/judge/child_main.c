@@ -52,6 +52,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"time_setup", RUNS, child_do_time_setup},
     {"time_block", RUNS, child_do_time_block},
     {"time_output", RUNS, child_do_time_output},
+    {"audit", R(RUN_CUDA), child_do_audit},
 };
 
 bool child_answer(json_t *doc, struct err *err)

@@ -29,6 +29,7 @@ struct judge_side {
     json_t *plan_doc;
     struct buf options;
     struct child compile, run;
+    bool audited;                       /* its next run child is watched by a tracing library, and used for nothing but the audit */
     bool compile_asked, assemble_asked;
     struct buf ptx, cubin;
     char *log;
@@ -103,7 +104,8 @@ struct judge {
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
 typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
-judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_plausible, phase_retest;
+judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_audit, phase_plausible,
+    phase_retest;
 
 /* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
 #define STEP(call)                        \
@@ -184,6 +186,12 @@ bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *cons
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- measure.c ---- */
+/* Buffer sets in the side's run child, as for a timed graph; how many. */
+bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* A job of a run child on a card, its fault taken and its time counted. */
+bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, const char *phase, int64_t wall_ns, json_t **ret,
+                   struct verdict *v, struct err *err) MUST_CHECK;
+json_t *judge_u64(uint64_t value);      /* as the children read it */
 bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- time.c ---- */

@@ -17,6 +17,7 @@ static const struct { const char *name; judge_phase *run; enum judge_mode least;
     {"assemble", phase_assemble, MODE_TRIAGE},
     {"correct", phase_correct, MODE_TRIAGE},
     {"time", phase_time, MODE_TRIAGE},
+    {"audit", phase_audit, MODE_FULL},
     {"plausible", phase_plausible, MODE_TRIAGE},
     {"retest", phase_retest, MODE_RETEST},
 };

@@ -47,23 +47,28 @@ struct session {
     double overhead_mine, overhead_base;        /* median wall - event of a graph */
 };
 
-static json_t *u64(uint64_t value)
+json_t *judge_u64(uint64_t value)
 {
     char text[24];
     snprintf(text, sizeof text, "0x%016llx", (unsigned long long)value);
     return json_string(text);
 }
 
+bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, const char *phase, int64_t wall_ns, json_t **ret,
+                   struct verdict *v, struct err *err)
+{
+    int64_t from = clock_mono_ns();
+    if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
+    j->gpu_ns += clock_mono_ns() - from;
+    return fault_take(json_object_get(*ret, "fault"), phase, v, err) && side_verdict(j, s, v, err);
+}
+
 static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wall_ns, json_t **ret, struct verdict *v,
                 struct err *err)
 {
     cleanup(json) json_t *mine = job;
-    struct judge *j = x->j;
-    int64_t from = clock_mono_ns();
-    if (!child_ask(&j->watch, &s->run, mine, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
-        return side_child_failed(j, s, &s->run, "time", v, err);
-    j->gpu_ns += clock_mono_ns() - from;
-    return fault_take(json_object_get(*ret, "fault"), "time", v, err) && side_verdict(j, s, v, err);
+    return judge_ask_run(x->j, s, mine, "time", wall_ns, ret, v, err);
 }
 
 /* ---- set-up ---- */
@@ -84,12 +89,21 @@ static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t b
     json_put(job, "rotate", list);
     json_put_int(job, "rotate_bytes_least", bytes_least > rotate_least ? bytes_least : rotate_least);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
-    json_put(job, "seed", u64(seed));
+    json_put(job, "seed", judge_u64(seed));
     STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
     c->sets = (int)json_int(answer, "sets", 0);
     if (c->sets < 1 || c->sets > LIMIT_BUFFER_SETS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s made %d buffer sets", c->side->name, c->sets);
     c->launches = c->sets;
+    return true;
+}
+
+bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err)
+{
+    struct session x = {.j = j};
+    struct clocked c = {.side = s};
+    STEP(setup(&x, &c, seed, 0, v, err));
+    *ret_sets = c.sets;
     return true;
 }
 
@@ -101,7 +115,7 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
     json_t *job = judge_job("time_block");
     c->side->timed_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
-    json_put(job, "order_seed", u64(c->side->timed_order));
+    json_put(job, "order_seed", judge_u64(c->side->timed_order));
     STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0),

@@ -9,13 +9,16 @@
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[DEVICE_MAX_NEEDS + 2] = {j->operator_folder.dir};
+    const char *paths[DEVICE_MAX_NEEDS + 3] = {j->operator_folder.dir};
     cleanup(device_needs) struct device_needs needs = {.env = {0}};
     /* A device of a test needs nothing of the host. */
     if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
         return false;
+    int count = 1;
+    if (s->audited)
+        paths[count++] = j->toolkit.cupti;
     for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
-        paths[i + 1] = needs.read_only[i];
+        paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
     s->opened = s->loaded = s->open_asked = false;
@@ -64,6 +67,8 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
         return true;
     cleanup(json) json_t *open = judge_job("open");
     json_put_str(open, "device", device);
+    if (s->audited)
+        json_put_str(open, "audit_library", j->toolkit.cupti);
     if (!child_shape(j, &s->run, &s->out, false, err) || !child_ask(&j->watch, &s->run, open, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->open_asked = true;

@@ -234,6 +234,8 @@ ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned siz
     const uint64_t offset = address - r->base;
     if (r->initialised && !(row ? initialised(r->initialised, offset, each * WARP_LANES) : initialised(r->initialised, offset, each)))
         return false;
+    if (__builtin_expect(r->watched, 0) && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_READ))
+        return false;
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (r->counted) {
         const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;
@@ -258,9 +260,11 @@ ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned si
     if (lie(w, i, each, &address) != PATTERN_ROW || address & (each - 1))
         return false;
     struct region *r = region_of(k, i, address, bytes);
-    if (!r || !r->writable || r->last)
+    if (!r || !r->writable)
         return false;
     const uint64_t offset = address - r->base;
+    if (r->watched && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_WRITE))
+        return false;
     if (r->counted) {
         const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;
         k->counts.global_store_requests++;

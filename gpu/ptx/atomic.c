@@ -48,8 +48,7 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     struct machine *m = k->machine;
     struct sector_set sectors = {.used = {0}};
     memory_addresses(w, i, i->size);
-    race_publish(w, i->aux2 & 2);
-    race_observe(w, i->aux2 & 1);
+    race_publish(w, i, active, i->aux2 & 2);
     unsigned fresh = 0, on_shared = 0;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
@@ -58,8 +57,10 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (p.init && !bits_all(p.init, p.offset, i->size) && !(i->op == M_EXCH && !i->dst))
             return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, i->size, false);
-        const bool shared = memory_is_shared(w, &p), lock = m->many && p.region;
-        if (shared && !race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_ATOMIC))
+        const bool lock = m->many && p.region;
+        if (p.home && !race_shared(w, i, lane, p.home, p.offset, i->size, RACE_ATOMIC))
+            return false;
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
             return false;
         atomic_flag *flag = &m->atomic_locks[(p.offset >> 3) & 63];
         while (lock && atomic_flag_test_and_set_explicit(flag, memory_order_acquire))
@@ -81,8 +82,10 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             if (i->dst && rest == active)
                 load_depth(w, i, &p);
         }
-        on_shared += shared;
+        on_shared += p.home != NULL;
     }
+    if (i->dst)
+        race_observe(w, i, active, i->aux2 & 1);
     k->counts.atomics += (uint64_t)__builtin_popcount(active);
     if (on_shared) {
         k->counts.shared_requests++;

@@ -6,6 +6,7 @@
  * operand is always an offset. Moves of such slots, and moves within a block, become aliases instead of instructions.
  */
 #include "gpu/ptx/decode.h"
+#include "gpu/ptx/isa.h"
 
 #include <string.h>
 
@@ -173,7 +174,7 @@ void lane(struct decoder *x, enum lane_op op, uint32_t dst, uint32_t a, uint32_t
     lane_k(x, op, dst, a, b, c, 0);
 }
 
-static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes == 8 ? 8 : 4; }
+static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes >= 8 ? ptx_types[t].bytes : 4; }
 
 static uint32_t reg_slot(struct decoder *x, uint32_t reg)
 {
@@ -204,6 +205,15 @@ static uint32_t fit(struct decoder *x, uint32_t slot, unsigned have, enum ptx_ty
     return slot;
 }
 
+bool halves_of(struct decoder *x, const struct operand *o, uint32_t *ret)
+{
+    if (o->kind != O_REG || o->negated || x->f->reg_types[o->id] != T_B128)
+        return false;
+    ret[0] = reg_slot(x, o->id);
+    ret[1] = ret[0] + 8 * WARP_LANES;
+    return true;
+}
+
 uint64_t variable_address(const struct ptx_module *m, const struct function *fn, const struct variable *v)
 {
     const struct function *owner = v->function >= 0 ? &m->functions[v->function] : fn;
@@ -217,6 +227,7 @@ uint64_t variable_address(const struct ptx_module *m, const struct function *fn,
     case SPACE_GLOBAL:
     case SPACE_CONST:
         return MODULE_WINDOW + v->offset;
+    case SPACE_CLUSTER:
     case SPACE_GENERIC:
     case SPACE_REG:
         break;
@@ -409,6 +420,8 @@ uint32_t param_slot(struct decoder *x, uint32_t offset, unsigned bytes, bool sig
 /* ---- statements ---- */
 static enum ptx_class class_of(const struct decoder *x)
 {
+    if (x->op.row >= 0)
+        return (enum ptx_class)ptx_isa_row(x->op.row)->class_;
     const enum ptx_class c = (enum ptx_class)classes[x->op.base];
     const enum ptx_type t = x->op.type_count ? x->op.types[x->op.type_count - 1] : T_NONE;
     if (c == PTX_CLASS_GLOBAL)
@@ -447,7 +460,7 @@ static void decode_stmt(struct decoder *x)
     const int mode = x->mode;
     x->pending_count = 0;
     x->temps[0].used = x->temps[1].used = 0;
-    if (x->op.base == B_UNKNOWN || x->op.unknown_mod || !decoders[x->op.base](x)) {
+    if (x->op.base == B_UNKNOWN || x->op.row == -1 || (x->op.row < 0 && x->op.unknown_mod) || !decoders[x->op.base](x)) {
         m->code_count = start;
         x->mode = mode;
         x->pending_count = 0;

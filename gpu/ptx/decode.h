@@ -15,6 +15,7 @@
 #define constant ptx_decode_constant
 #define source ptx_decode_source
 #define dest ptx_decode_dest
+#define halves_of ptx_decode_halves_of
 #define lane ptx_decode_lane
 #define lane_k ptx_decode_lane_k
 #define set_mode ptx_decode_set_mode
@@ -24,6 +25,9 @@
 #define fixed_here ptx_decode_fixed_here
 #define param_slot ptx_decode_param_slot
 #define arg ptx_decode_arg
+#define address ptx_decode_address
+#define space_of_op ptx_decode_space
+#define decode_cluster_barrier ptx_decode_cluster_barrier
 #define slots_share ptx_decode_slots_share
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
@@ -95,12 +99,18 @@ bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /*
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
 /* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */
 uint32_t dest(struct decoder *d, const struct operand *o, enum ptx_type type);
+/* A .b128 register is two slots of 8 bytes: the lower and the upper half. False: the operand is no such register. */
+bool halves_of(struct decoder *d, const struct operand *o, uint32_t *ret);
 void lane(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c);
 void lane_k(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k);
 void set_mode(struct decoder *d, int mode);
 int mode_of(const struct decoder *d);                              /* from .rz .ftz ... */
 static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
 static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
+/* The slot of an address register, widened (0: absolute); *ret_offset what is to be added. False: not an address. */
+bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset);
+enum ptx_space space_of_op(const struct opcode *o);
+bool decode_cluster_barrier(struct decoder *d);
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
 /* The address of a variable in its own space, and generically. */
 uint64_t variable_address(const struct ptx_module *m, const struct function *f, const struct variable *v);

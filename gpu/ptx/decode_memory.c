@@ -1,18 +1,18 @@
 /* Loads, stores, atomics, asynchronous copies. An address is a 64-bit slot (0: absolute) and an offset in `imm`. */
 #include "gpu/ptx/decode.h"
 
-static enum ptx_space space_of_op(const struct opcode *o)
+enum ptx_space space_of_op(const struct opcode *o)
 {
     return has(o, M_GLOBAL)                                                            ? SPACE_GLOBAL
            : has(o, M_SHARED) || has(o, M_SHARED_CTA)                                  ? SPACE_SHARED
+           : has(o, M_SHARED_CLUSTER)                                                  ? SPACE_CLUSTER
            : has(o, M_LOCAL)                                                           ? SPACE_LOCAL
            : has(o, M_CONST)                                                           ? SPACE_CONST
            : has(o, M_PARAM) || has(o, M_PARAM_ENTRY) || has(o, M_PARAM_FUNC)          ? SPACE_PARAM
                                                                                        : SPACE_GENERIC;
 }
 
-/* The slot of an address register, widened; *ret_offset what is to be added. False: not an address. */
-static bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset)
+bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset)
 {
     if (o->kind != O_ADDRESS)
         return false;
@@ -78,8 +78,16 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
     const uint64_t start = v->offset + (uint64_t)at->imm;
     const unsigned bytes = ptx_types[t].bytes;
     const struct operand to = *arg(d, 0);
-    if (start + vec * bytes > d->f->param_bytes || bytes > 8)
+    if (start + vec * bytes > d->f->param_bytes)
         return false;
+    uint32_t halves[2];
+    if (bytes == 16) {
+        if (vec != 1 || !halves_of(d, &to, halves))
+            return false;
+        lane(d, LANE_mov_64, halves[0], param_slot(d, (uint32_t)start, 8, false), 0, 0);
+        lane(d, LANE_mov_64, halves[1], param_slot(d, (uint32_t)start + 8, 8, false), 0, 0);
+        return true;
+    }
     for (unsigned i = 0; i < vec; i++) {
         const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
         const uint32_t from = param_slot(d, (uint32_t)(start + i * bytes), bytes, false);
@@ -98,13 +106,13 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
 bool ptx_decode_ld(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const enum ptx_type t = o->types[0];
-    const unsigned vec = vector_of(o);
+    enum ptx_type t = o->types[0];
+    unsigned vec = vector_of(o);
     const struct operand to = *arg(d, 0), at = *arg(d, 1);
     enum ptx_space space = space_of_op(o);
     uint32_t slot, slots[8];
     int64_t offset;
-    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || (t == T_B128 && vec > 1) || t == T_PRED)
         return false;
     if (vec > 1 && (to.kind != O_LIST || to.count != vec))
         return false;
@@ -115,10 +123,17 @@ bool ptx_decode_ld(struct decoder *d)
     }
     if (!address(d, &at, &slot, &offset))
         return false;
-    for (unsigned i = 0; i < vec; i++) {
-        const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
-        if (!(slots[i] = dest(d, &one, t)))
+    if (t == T_B128) { /* as two items of eight bytes */
+        if (!halves_of(d, &to, slots))
             return false;
+        t = T_B64;
+        vec = 2;
+    } else {
+        for (unsigned i = 0; i < vec; i++) {
+            const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
+            if (!(slots[i] = dest(d, &one, t)))
+                return false;
+        }
     }
     const uint32_t list = list_add(d, slots, vec);
     struct insn *i = emit(d, K_LD);
@@ -140,14 +155,14 @@ bool ptx_decode_ld(struct decoder *d)
 bool ptx_decode_st(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const enum ptx_type t = o->types[0];
-    const unsigned vec = vector_of(o);
+    enum ptx_type t = o->types[0];
+    unsigned vec = vector_of(o);
     const struct operand at = *arg(d, 0), from = *arg(d, 1);
     enum ptx_space space = space_of_op(o);
     uint32_t slot, slots[8];
     int64_t offset;
-    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED || has(o, M_ASYNC) ||
-        has(o, M_BULK) || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || (t == T_B128 && vec > 1) || t == T_PRED || has(o, M_ASYNC) ||
+        has(o, M_BULK))
         return false;
     if (vec > 1 && (from.kind != O_LIST || from.count != vec))
         return false;
@@ -158,10 +173,17 @@ bool ptx_decode_st(struct decoder *d)
     }
     if (!address(d, &at, &slot, &offset))
         return false;
-    for (unsigned i = 0; i < vec; i++) {
-        const struct operand one = vec == 1 ? from : d->m->operands[from.id + i];
-        if (!(slots[i] = source(d, &one, t)))
+    if (t == T_B128) {
+        if (!halves_of(d, &from, slots))
             return false;
+        t = T_B64;
+        vec = 2;
+    } else {
+        for (unsigned i = 0; i < vec; i++) {
+            const struct operand one = vec == 1 ? from : d->m->operands[from.id + i];
+            if (!(slots[i] = source(d, &one, t)))
+                return false;
+        }
     }
     const uint32_t list = list_add(d, slots, vec);
     struct insn *i = emit(d, K_ST);
@@ -190,8 +212,7 @@ bool ptx_decode_atom(struct decoder *d)
     for (int i = 0; i < (int)(sizeof ops / sizeof *ops); i++)
         if (has(o, ops[i]))
             op = i;
-    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || vector_of(o) != 1 || has(o, M_SHARED_CLUSTER) ||
-        has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
+    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || vector_of(o) != 1 || has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
         return false;
     const bool fl = ptx_types[t].is_float;
     if (fl && ops[op] != M_ADD && !((ops[op] == M_MIN || ops[op] == M_MAX) && (t != T_F32 && t != T_F64)))
@@ -269,11 +290,12 @@ bool ptx_decode_isspacep(struct decoder *d)
 {
     const uint32_t dst = dest(d, arg(d, 0), T_PRED), a = source(d, arg(d, 1), T_U64);
     const enum ptx_space space = space_of_op(&d->op);
-    if (!dst || !a || d->stmt->count != 2 || space == SPACE_GENERIC || has(&d->op, M_SHARED_CLUSTER))
+    if (!dst || !a || d->stmt->count != 2 || space == SPACE_GENERIC)
         return false;
     struct insn *i = emit(d, K_ISSPACE);
     i->dst = dst;
     i->a = a;
-    i->space = (uint8_t)space;
+    i->space = (uint8_t)(space == SPACE_CLUSTER ? SPACE_SHARED : space);
+    i->op = space == SPACE_CLUSTER;
     return true;
 }

@@ -126,7 +126,7 @@ bool ptx_decode_bar(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     if (has(o, M_CLUSTER))
-        return false;
+        return decode_cluster_barrier(d);
     if (has(o, M_WARP)) {
         const uint32_t mask = source(d, arg(d, 0), T_B32);
         if (!mask || d->stmt->count != 1)

@@ -90,6 +90,9 @@ PURE uint32_t b_add(uint32_t a, uint32_t b) { return d2b(add_odd(b2f(a), b2f(b))
 PURE uint32_t b_sub(uint32_t a, uint32_t b) { return d2b(add_odd(b2f(a), -(double)b2f(b))); }
 PURE uint32_t b_mul(uint32_t a, uint32_t b) { return d2b((double)b2f(a) * b2f(b)); }
 
+PURE uint32_t h_relu(uint32_t a, uint32_t infinity) { return (a & 0x8000) && (a & 0x7fff) <= infinity ? 0 : a; }
+PURE uint32_t h_sat(uint32_t a, uint32_t infinity, uint32_t one) { return a > infinity ? 0 : a > one ? one : a; } /* NaN and below 0: 0 */
+
 /* min and max: a number beats a NaN, -0 is below +0 */
 PURE float f_min(float a, float b)
 {
@@ -169,6 +172,13 @@ PURE float f_rsqrt(float x)
     const float r = (float)(1.0 / sqrt((double)x));
     return canon(r);
 }
+/* The fast division gives up beyond 2^126: 0, or NaN for an infinite dividend. */
+PURE float f_div_approx(float a, float b)
+{
+    const uint32_t mag = f2u(b) & 0x7fffffff, sign = (f2u(a) ^ f2u(b)) & 0x80000000u;
+    const int far = mag > 0x7e800000u && mag < 0x7f800000u, odd = (f2u(a) & 0x7fffffff) >= 0x7f800000u;
+    return far ? u2f(odd ? 0x7fffffffu : sign) : canon((float)((double)a / b));
+}
 PURE float f_tanh(float x)
 {
     const double e = exp2_double(2.88539008177792681472 * fabs((double)x));
@@ -199,3 +209,27 @@ PURE uint32_t f2e5m2(float x)
     const uint32_t r = mag < 0x38800000u ? small : normal > 0x7b ? 0x7b : normal;
     return mag > 0x7f800000u ? 0x7f : (mag >= 0x47800000u ? 0x7b : r) | sign;
 }
+
+/* Bits of dp2a: two halves of a by two bytes of b from bit k & 31; 64: a is signed, 128: b is. */
+PURE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t k)
+{
+    const uint32_t bytes = b >> (k & 31);
+    const int32_t a0 = k & 64 ? (int16_t)a : (int32_t)(a & 0xffff), a1 = k & 64 ? (int16_t)(a >> 16) : (int32_t)(a >> 16);
+    const int32_t b0 = k & 128 ? (int8_t)bytes : (int32_t)(bytes & 0xff), b1 = k & 128 ? (int8_t)(bytes >> 8) : (int32_t)(bytes >> 8 & 0xff);
+    return (uint32_t)(a0 * b0) + (uint32_t)(a1 * b1);
+}
+/* The place of the n-th set bit from `base` on, downwards for negative n; n = 0: base itself if it is set. */
+PURE uint32_t find_nth(uint32_t mask, uint32_t base, int32_t n)
+{
+    uint32_t r = ~0u;
+    int64_t left = n < 0 ? -(int64_t)n : n;
+    for (uint32_t i = 0; i < 32; i++) { /* each place once, in the direction of n */
+        const uint32_t at = n < 0 ? base - i : base + i;
+        const int hit = base < 32 && at < 32 && (mask >> (at & 31) & 1) && (n || !i);
+        r = hit && left <= 1 && r == ~0u ? at : r;
+        left -= hit;
+    }
+    return r;
+}
+
+#include "gpu/ptx/small.h"

@@ -136,7 +136,7 @@ const char *ptx_isa_register(enum ptx_type type)
     if (type == T_PRED)
         return "pred";
     switch (ptx_types[type].bytes) {
-    case 1: return ptx_types[type].is_float ? "b8" : "b16"; /* .u8 lies in wider registers; pairs of small floats do not */
+    case 1: return ptx_types[type].is_float || type == T_B8 ? "b8" : "b16"; /* .u8 lies in wider registers; .b8 here means one of its own */
     case 2: return "b16";
     case 4: return "b32";
     case 8: return "b64";
@@ -262,4 +262,14 @@ int ptx_isa_find(const char *opcode)
         if (first_word_is(first_group(ptx_isa_rows[i].pattern), m.words[0]) && matches(&ptx_isa_rows[i], &m))
             return i;
     return -1;
+}
+
+bool ptx_isa_has_family(const char *opcode)
+{
+    const struct span word = {opcode, strcspn(opcode, ".")};
+    for (int i = 0; i < ptx_isa_row_count; i++)
+        if (ptx_isa_rows[i].group != ISA_MEMORY && ptx_isa_rows[i].group != ISA_SYNC && ptx_isa_rows[i].group != ISA_MATRIX &&
+            ptx_isa_rows[i].group != ISA_NOTHING && first_word_is(first_group(ptx_isa_rows[i].pattern), word))
+            return true;
+    return false;
 }

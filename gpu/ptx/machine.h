@@ -9,6 +9,7 @@
  * barrier never keeps lanes from getting there too.
  */
 #pragma once
+#include "gpu/ptx/async.h"
 #include "gpu/ptx/lanes.h"
 
 #include <stdatomic.h>
@@ -17,6 +18,7 @@
 #define fault ptx_run_fault
 #define bits_all ptx_run_bits_all
 #define bits_set ptx_run_bits_set
+#define bits_clear ptx_run_bits_clear
 #define sector_add ptx_run_sector_add
 #define load_depth ptx_run_load_depth
 #define copy_issue ptx_run_copy_issue
@@ -33,12 +35,24 @@
 #define memory_addresses ptx_run_memory_addresses
 #define race_check ptx_run_race_check
 #define race_start ptx_run_race_start
-#define race_grid ptx_run_race_grid
 #define race_grid_open ptx_run_race_grid_open
+#define race_grid_close ptx_run_race_grid_close
+#define watch_row ptx_run_watch_row
+#define watch_lane ptx_run_watch_lane
 #define race_barrier ptx_run_race_barrier
 #define race_fence ptx_run_race_fence
 #define race_publish ptx_run_race_publish
 #define race_observe ptx_run_race_observe
+#define race_object_release ptx_run_race_object_release
+#define race_object_acquire ptx_run_race_object_acquire
+#define race_key ptx_run_race_key
+#define race_cluster_key ptx_run_race_cluster_key
+#define race_shared ptx_run_race_shared
+#define race_cluster_open ptx_run_race_cluster_open
+#define race_cluster_start ptx_run_race_cluster_start
+#define race_cluster_close ptx_run_race_cluster_close
+#define race_block_end ptx_run_race_block_end
+#define worker_draw ptx_run_worker_draw
 #define warp_run ptx_run_warp_run
 #define sync_execute ptx_run_sync_execute
 #define barrier_arrive ptx_run_barrier_arrive
@@ -54,9 +68,10 @@ struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
-    bool writable, counted;
+    const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
+    bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
-    uint64_t *last;             /* by granule: block + 1 << 32 | what it wrote last; NULL: not watched */
+    struct touch *touched;      /* race_grid.c; by sector; NULL: not looked at */
 };
 
 enum split_state { SPLIT_FREE, SPLIT_RUN, SPLIT_BARRIER, SPLIT_SYNC, SPLIT_NODE };
@@ -66,6 +81,7 @@ struct split {
     uint8_t state, depth;
     uint32_t children;
     uint32_t calls[MAX_CALLS];  /* return addresses */
+    uint32_t waits_pc, waits_for, waits_at;   /* asked in vain: instruction + 1, what, the mbarrier's offset */
 };
 
 enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
@@ -84,10 +100,15 @@ struct warp {
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
+    bool has_fence;
+    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    uint32_t actor, actor_clock, strong, strong_clock;
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t committed[WARP_LANES];
+    uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
+    bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
 
 struct barrier { uint32_t arrived, waiting, threads, expected, popc; bool all, any, in_use; };
@@ -105,14 +126,22 @@ struct block {
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
-    bool any_fence, any_atomic;
+    uint32_t sync_horizon, group, group_clock;
+    bool any_fence, any_atomic, any_observed;
     bool started, done;
+    struct cluster *cluster;
+    uint32_t rank;              /* in the cluster */
+    struct mbarrier_table mbarriers;
+    struct race_object cluster_gathered, cluster_released;   /* of who arrived at the cluster's barrier */
+    struct region *watch;       /* shared memory as a buffer, where a cluster has several blocks; race_object.c */
 };
 
 struct worker {
     struct machine *machine;
     struct block *blocks;
     uint32_t block_count;
+    struct cluster *clusters;
+    uint32_t cluster_count;
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
@@ -132,9 +161,11 @@ struct machine {
     const struct lane_table *lanes;
     struct ptx_limits limits;
     uint64_t seed;
-    bool check_races, shared_races_only;
+    bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
-    uint32_t grid_shift;        /* of a granule of `last`: the smallest store */
+    bool explicit_cluster;
+    struct watch *watch;        /* race_grid.c */
+    struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */
@@ -142,6 +173,7 @@ struct machine {
     uint8_t params[32768];
     uint8_t grid_workspace[GRID_WORKSPACE_BYTES];
     uint64_t total_blocks, threads_block, shadow_bytes;
+    uint32_t cluster[3], cluster_size;
     uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
     int64_t deadline_ns, start_ns;
     atomic_uint_fast64_t next_block, instructions;
@@ -164,7 +196,8 @@ void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
 
 /* memory.c, for atomics */
-struct place { uint8_t *data, *init; uint64_t offset; struct region *region; };
+/* home: the block whose shared memory it is; NULL: not shared memory */
+struct place { uint8_t *data, *init; uint64_t offset; struct region *region; struct block *home; };
 struct sector_set { uint64_t seen[64]; uint8_t used[64]; };
 bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store,
                    struct place *ret);
@@ -176,27 +209,46 @@ const char *memory_name(const struct warp *w, const struct place *p);
 enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride);   /* into the worker's addresses */
 bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
 void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
+void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
 
-enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC };
+enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */ };
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
-/* Watches writes of different blocks to the same bytes of a buffer, unless the code has means to order them. */
-void race_grid_open(struct machine *m);
-struct place;
-/* `bytes` of `value` are stored there by this lane. */
-bool race_grid(struct warp *w, const struct insn *i, int lane, const struct place *p, const uint8_t *value, unsigned bytes);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
 void race_fence(struct warp *w);
-void race_publish(struct warp *w, bool release);   /* an atomic or volatile store */
-void race_observe(struct warp *w, bool acquire);   /* an atomic or volatile load */
+/* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
+void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
+void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
 
-enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };
+/* ---- clusters: race_object.c ---- */
+/* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
+void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+uint64_t race_key(const struct block *home, uint64_t offset);
+uint64_t race_cluster_key(const struct block *b);
+/* As race_check, for the shared memory of any block of the cluster. */
+bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
+void race_cluster_open(struct block *b);
+void race_cluster_start(struct block *b);
+void race_cluster_close(struct block *b);
+bool race_block_end(struct block *b);   /* false: a finding */
+
+/* ---- buffers that are watched: races between warps and blocks, bytes that must not change ---- */
+void race_grid_open(struct machine *m, bool between_blocks);
+void race_grid_close(struct machine *m);
+/* One stretch of a whole warp. False: look lane by lane, which tells whether it matters and whose fault it is. */
+bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
+/* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
+bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);
 bool sync_execute(struct warp *w, const struct insn *i, uint32_t active);
 bool barrier_arrive(struct warp *w);
 /* Barriers that may be complete now that a warp has left. */
 void barrier_recheck(struct block *b);
 int64_t now_ns(void);
+uint64_t worker_draw(struct worker *k);   /* a random number, by the seed */

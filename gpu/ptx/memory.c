@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register"};
+static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register", "shared"};
 
 /* ---- bits of initialised bytes; several host threads may share a byte of bits ---- */
 /* Other threads may set other bits of the same byte meanwhile; ours, if set, were set before. */
@@ -53,6 +53,16 @@ void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared)
         __atomic_store_n(&bits[at >> 3], 255, __ATOMIC_RELAXED);
     if (count)
         bits_or(&bits[at >> 3], (1u << count) - 1, shared);
+}
+
+void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
+{
+    for (; count && (at & 7); at++, count--)
+        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~(1u << (at & 7)), __ATOMIC_RELAXED);
+    for (; count >= 8; at += 8, count -= 8)
+        __atomic_store_n(&bits[at >> 3], 0, __ATOMIC_RELAXED);
+    if (count)
+        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~((1u << count) - 1), __ATOMIC_RELAXED);
 }
 
 /* ---- counting ---- */
@@ -184,6 +194,26 @@ static bool address_fault(struct warp *w, const struct insn *i, int lane, enum p
     return memory_fault(w, i, lane, kind, r->name, (int64_t)(address - r->base), r->bytes, bytes, store);
 }
 
+/* Another block's shared memory, or our own by way of a mapped address. */
+static bool remote_locate(struct warp *w, const struct insn *i, int lane, uint64_t *address, unsigned each, bool store, struct block **ret)
+{
+    struct block *b = w->block;
+    const uint64_t mapped = *address;
+    struct block *home = cluster_home(b, address);
+    const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
+    if (!home || mapped >= WINDOW_SIZE)
+        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes at address 0x%llx of shared memory, of no block of its cluster of %u", does, each,
+                     (unsigned long long)mapped, b->cluster->size);
+    if (home != b && i->space == SPACE_SHARED)
+        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes of shared memory of block %u of its cluster, without .shared::cluster", does, each,
+                     home->rank);
+    if (home->done || !home->started)
+        return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which has ended", does, each,
+                     (unsigned long long)*address, home->rank);
+    *ret = home;
+    return true;
+}
+
 /* One stretch of `bytes` for one lane (or for all, side by side). */
 bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store, struct place *ret)
 {
@@ -202,12 +232,15 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
         return memory_fault(w, i, lane, PTX_MISALIGNED, spaces[space], (int64_t)address, 0, each, store);
     }
     *ret = (struct place){.offset = address};
+    struct block *home = b;
     switch (space) {
+    case SPACE_CLUSTER:
     case SPACE_SHARED:
+        if (address >> REMOTE_SHIFT && !remote_locate(w, i, lane, &address, each, store, &home))
+            return false;
         if (address + bytes > m->shared_bytes || address + bytes < address || (address + bytes > m->static_end && address < m->module->dynamic_shared))
             return bytes > each ? false : memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "shared", (int64_t)address, m->shared_bytes, each, store);
-        ret->data = b->shared + address;
-        ret->init = b->shared_init;
+        *ret = (struct place){.data = home->shared + address, .init = home->shared_init, .offset = address, .home = home};
         return true;
     case SPACE_LOCAL: {
         if (address + bytes > m->frame_bytes || address + bytes < address)
@@ -244,7 +277,7 @@ bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t addr
     return true;
 }
 
-bool memory_is_shared(const struct warp *w, const struct place *p) { return p->init == w->block->shared_init; }
+bool memory_is_shared(const struct warp *w, const struct place *p) { return p->home == w->block; }
 int64_t memory_offset(const struct warp *w, const struct place *p)
 {
     if (p->init == w->block->local_init && p->init)
@@ -253,7 +286,8 @@ int64_t memory_offset(const struct warp *w, const struct place *p)
 }
 const char *memory_name(const struct warp *w, const struct place *p)
 {
-    return p->region ? p->region->name : memory_is_shared(w, p) ? "shared" : "local";
+    (void)w;
+    return p->region ? p->region->name : p->home ? "shared" : "local";
 }
 
 enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride)
@@ -318,6 +352,7 @@ static void put_lane(struct warp *w, const struct insn *i, const uint32_t *list,
 static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
     struct sector_set sectors = {.used = {0}};
@@ -333,12 +368,14 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         if (p.region && p.region->counted) {
             on_global++;
             fresh += sector_add(&sectors, &p, bytes, false);
-        } else if (memory_is_shared(w, &p)) {
+        } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
                 return false;
         }
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
+            return false;
         put_lane(w, i, list, lane, p.data);
     }
     if (on_global) {
@@ -362,11 +399,14 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
     const int lane = first_lane(active);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
     if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, false, &p))
         return false;
     if (p.init && !bits_all(p.init, p.offset, bytes))
         return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, bytes, false);
+    if (p.region && p.region->watched && !watch_row(w, &p, bytes, kind) && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
+        return false;
     if (p.region && p.region->counted) {
         k->counts.global_load_requests++;
         k->counts.global_load_bytes += (uint64_t)__builtin_popcount(active) * bytes;
@@ -375,7 +415,7 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     } else if (memory_is_shared(w, &p)) {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts++;
-        if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_READ))
+        if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, kind))
             return false;
     }
     for (unsigned v = 0; v < i->vec; v++) {
@@ -386,20 +426,19 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
-bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
+static bool load(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
     const enum pattern pattern = memory_addresses(w, i, bytes);
-    if (i->flags & F_VOLATILE)
-        race_observe(w, i->op);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, false, &p) || (!p.region && !memory_is_shared(w, &p)) ||
-        (p.init && !bits_all(p.init, p.offset, all))) {
+        (p.init && !bits_all(p.init, p.offset, all)) || (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
             return false;
         return load_lanes(w, i, active);
@@ -414,7 +453,7 @@ bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
     } else {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
-        if (!race_check(w, i, 0, (uint32_t)p.offset, all, RACE_READ))
+        if (!race_check(w, i, 0, (uint32_t)p.offset, all, kind))
             return false;
     }
     const uint32_t *list = m->module->lists + i->aux;
@@ -445,6 +484,15 @@ bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
+bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
+{
+    if (!load(w, i, active))
+        return false;
+    if (i->flags & F_VOLATILE)
+        race_observe(w, i, active, i->op);
+    return true;
+}
+
 static void take_lane(struct warp *w, const struct insn *i, const uint32_t *list, int lane, uint8_t *to)
 {
     for (unsigned v = 0; v < i->vec; v++, to += i->size) {
@@ -463,6 +511,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     unsigned fresh = 0, on_shared = 0, on_global = 0;
     uint64_t offsets[WARP_LANES];
     uint8_t *where[WARP_LANES], value[64];
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     struct place last = {0};
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
@@ -472,20 +521,20 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         if (p.region && p.region->counted) {
             on_global++;
             fresh += sector_add(&sectors, &p, bytes, true);
-        } else if (memory_is_shared(w, &p)) {
+        } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_check(w, i, lane, (uint32_t)p.offset, bytes, RACE_WRITE))
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
                 return false;
         }
         where[lane] = p.data;
         last = p;
-        take_lane(w, i, list, lane, p.data);
-        if (p.region && p.region->last) {
+        if (p.region && p.region->watched) {
             take_lane(w, i, list, lane, value);
-            if (!race_grid(w, i, lane, &p, value, bytes))
+            if (!watch_lane(w, i, lane, &p, bytes, kind, value))
                 return false;
         }
+        take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
     }
@@ -520,11 +569,13 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     struct machine *m = k->machine;
     const unsigned bytes = i->size * (unsigned)i->vec, all = bytes * WARP_LANES;
     const enum pattern pattern = memory_addresses(w, i, bytes);
+    const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     if (i->flags & F_VOLATILE)
-        race_publish(w, i->op);
+        race_publish(w, i, active, i->op);
     struct place p;
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
-        !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p))) {
+        !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||
+        (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
             return false;
         return store_lanes(w, i, active);
@@ -536,7 +587,7 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     } else {
         k->counts.shared_requests++;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
-        if (!race_check(w, i, 0, (uint32_t)p.offset, all, RACE_WRITE))
+        if (!race_check(w, i, 0, (uint32_t)p.offset, all, kind))
             return false;
     }
     const uint32_t *list = m->module->lists + i->aux;
@@ -564,12 +615,6 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
-    for (int lane = 0; p.region && p.region->last && lane < WARP_LANES; lane++, p.offset += bytes) {
-        uint8_t value[64];
-        take_lane(w, i, list, lane, value);
-        if (!race_grid(w, i, lane, &p, value, bytes))
-            return false;
-    }
     return true;
 }
 
@@ -601,6 +646,10 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         if (!memory_locate(w, &target, lane, to[lane], i->size, i->size, true, &p))
             return false;
         c->to[lane] = (uint32_t)p.offset;
+        /* it may land at any time from now on: until it is waited for, nothing can be read there */
+        if (!race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_WRITE))
+            return false;
+        bits_clear(p.init, p.offset, i->size);
         if (!have)
             continue;
         if (from[lane] & (i->size - 1u) || have == i->size) {
@@ -611,6 +660,8 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         }
         if (p.init && !bits_all(p.init, p.offset, have))
             return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, have, false);
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, have, RACE_READ, NULL))
+            return false;
         memcpy(c->data[lane], p.data, have);
         if (p.region && p.region->counted)
             fresh += sector_add(&sectors, &p, have, false), lanes++;

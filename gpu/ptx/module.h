@@ -58,7 +58,8 @@ struct type_info { const char *name; uint8_t bytes; bool is_float, is_signed; };
 extern const struct type_info ptx_types[T_COUNT];
 enum ptx_type ptx_type_find(const char *name, size_t size); /* T_NONE if unknown */
 
-enum ptx_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_REG };
+enum ptx_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_REG,
+    SPACE_CLUSTER /* shared memory of any block of the cluster */ };
 
 /* ---- statements ---- */
 enum operand_kind {
@@ -128,6 +129,7 @@ enum insn_kind {
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
     K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,
     K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
+    K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
     K_FENCE, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
 };
 struct insn;

@@ -11,12 +11,12 @@
     X(bfe, bits, INT) X(bfi, bits, INT) X(bfind, bits, INT) X(bmsk, bits, INT) X(bra, bra, CONTROL)                     \
     X(brev, bits, INT) X(brkpt, trap, CONTROL) X(brx, brx, CONTROL) X(call, call, CONTROL) X(clz, bits, INT)            \
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
-    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, none, INT)           \
+    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
-    X(fma, arith, F32) X(fns, none, INT) X(getctarank, none, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
+    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
     X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, none, MATRIX)                \
-    X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, none, INT) X(madc, carry, INT)   \
-    X(mapa, none, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, none, BARRIER)                       \
+    X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, arith, INT) X(madc, carry, INT)   \
+    X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
     X(membar, fence, BARRIER) X(min, arith, INT) X(mma, none, MATRIX) X(mov, mov, MOVE) X(movmatrix, none, MATRIX)      \
     X(mul, arith, INT) X(mul24, arith, INT) X(multimem, none, ATOMIC) X(nanosleep, nop, CONTROL) X(neg, unary, INT)     \
     X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, nop, OTHER)              \
@@ -35,6 +35,14 @@ enum ptx_base {
 #undef X
         B_UNKNOWN
 };
+
+/* of asynchronous copies, mbarriers, clusters */
+#define PTX_ASYNC_MOD_TABLE(X)                                                                                           \
+    X(INIT, "init") X(INVAL, "inval") X(EXPECT_TX, "expect_tx") X(COMPLETE_TX, "complete_tx") X(ARRIVE_DROP, "arrive_drop") \
+    X(NO_COMPLETE, "noComplete") X(TEST_WAIT, "test_wait") X(TRY_WAIT, "try_wait") X(PARITY, "parity")                   \
+    X(PENDING_COUNT, "pending_count") X(NOINC, "noinc") X(MBARRIER_BYTES, "mbarrier::complete_tx::bytes")                \
+    X(MULTICAST, "multicast::cluster") X(BULK_GROUP, "bulk_group") X(READ, "read") X(REDUCE, "reduce") X(CP_MASK, "cp_mask") \
+    X(PREFETCH, "prefetch") X(MBARRIER_INIT, "mbarrier_init") X(LAUNCH_DEPENDENTS, "launch_dependents")
 
 /* X(code, text) */
 #define PTX_MOD_TABLE(X)                                                                                                 \
@@ -57,7 +65,8 @@ enum ptx_base {
     X(ASYNC, "async") X(COMMIT_GROUP, "commit_group") X(WAIT_GROUP, "wait_group") X(WAIT_ALL, "wait_all") X(BULK, "bulk") \
     X(TENSOR, "tensor") X(MBARRIER, "mbarrier") X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number")           \
     X(NOTANUMBER, "notanumber") X(NORMAL, "normal") X(SUBNORMAL, "subnormal") X(U, "u") X(PROXY, "proxy")                 \
-    X(ALIAS, "alias") X(L1, "L1") X(L2, "L2") X(CACHE_HINT, "L2::cache_hint") X(ZFILL, "zfill")
+    X(ALIAS, "alias") X(PACK, "pack") X(L1, "L1") X(L2, "L2") X(CACHE_HINT, "L2::cache_hint") X(ZFILL, "zfill") \
+    PTX_ASYNC_MOD_TABLE(X)
 enum ptx_mod {
 #define X(code, text) M_##code,
     PTX_MOD_TABLE(X)
@@ -67,13 +76,14 @@ enum ptx_mod {
 
 struct opcode {
     enum ptx_base base;
-    uint64_t mods[3];
+    uint64_t mods[5];
     enum ptx_type types[4];
     int type_count;
+    int row;               /* of the instruction table; -1: none allows it, -2: its family has no rows */
     bool unknown_mod;      /* something that no table has */
     bool eviction;         /* a cache hint of some kind: L1::.., L2::.. */
 };
-_Static_assert(M_COUNT <= 192, "three words of modifiers");
+_Static_assert(M_COUNT <= 320, "five words of modifiers");
 
 static inline bool has(const struct opcode *o, enum ptx_mod m) { return o->mods[m >> 6] >> (m & 63) & 1; }
 void ptx_opcode_parse(const char *text, struct opcode *ret);

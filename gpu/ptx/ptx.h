@@ -23,6 +23,7 @@ struct ptx_module;
     X(PTX_UNSUPPORTED, "unsupported", "unsupported_on_sim")    \
     X(PTX_OUT_OF_BOUNDS, "out_of_bounds", "out_of_bounds")     \
     X(PTX_READ_ONLY, "read_only", "input_modified")            \
+    X(PTX_FROZEN, "frozen", "input_modified")                  \
     X(PTX_UNINITIALISED, "uninitialised", "uninitialised_read") \
     X(PTX_MISALIGNED, "misaligned", "misaligned")              \
     X(PTX_RACE, "race", "race")                                \
@@ -112,6 +113,7 @@ struct ptx_buffer {
     uint8_t *data;                /* the caller's; `bytes` long */
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
+    const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
 };
 struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {
@@ -156,6 +158,9 @@ struct ptx_run_options {
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
+     * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
+    bool lenient;
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,

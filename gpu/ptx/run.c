@@ -1,9 +1,9 @@
 /*
  * A launch: what it is checked for, how its memory is laid out, how blocks and warps take turns.
  *
- * Blocks are handed out in order to the host threads; each runs its block to the end before the next, but a cooperative launch
- * holds all blocks at once on one thread and lets them take turns. Warps of a block take turns at barriers, in an order drawn
- * from the seed. The finding that counts is the one of the lowest block.
+ * Clusters of blocks (mostly of one) are handed out in order to the host threads; each runs its cluster to the end before the next, and
+ * lets its blocks take turns; a cooperative launch holds all clusters at once on one thread and lets them take turns. Warps of a block take turns at barriers, in an order drawn
+ * from the seed. The finding that counts is the one of the lowest cluster.
  */
 #include "gpu/ptx/machine.h"
 
@@ -28,6 +28,8 @@ static uint64_t draw(uint64_t *state)
     z = (z ^ z >> 27) * 0x94d049bb133111ebull;
     return z ^ z >> 31;
 }
+
+uint64_t worker_draw(struct worker *k) { return draw(&k->random); }
 
 static void *aligned(size_t bytes)
 {
@@ -60,7 +62,11 @@ static void block_open(struct worker *k, struct block *b)
     b->local = xalloc(local + 16);
     b->local_init = xalloc(bits_bytes(local));
     b->granule_shift = 2;
-    if (m->check_races && m->shared_bytes && b->warp_count > 1) {
+    race_cluster_open(b);
+    if (b->watch) {
+        b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
+        b->granule_shift = 0;
+    } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
         const size_t n = m->shared_bytes / 4 + 64;
         b->wrote = xarray(n, sizeof *b->wrote);
         b->read_clock = xarray(n, sizeof *b->read_clock);
@@ -70,6 +76,7 @@ static void block_open(struct worker *k, struct block *b)
 
 static void block_close(struct block *b)
 {
+    race_cluster_close(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         free(b->warps[n].file);
         free(b->warps[n].depths);
@@ -77,7 +84,7 @@ static void block_close(struct block *b)
         free(b->warps[n].copies);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
-                     b->atomics};
+                     b->atomics, b->mbarriers.items};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         free(parts[i]);
 }
@@ -89,7 +96,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     const struct ptx_launch *l = m->launch;
     const uint32_t t = w->id * WARP_LANES + (uint32_t)lane, c = f->component;
     const uint32_t tid[4] = {t % l->block[0], t / l->block[0] % l->block[1], t / l->block[0] / l->block[1], 0};
-    const uint32_t ctaid[4] = {b->index[0], b->index[1], b->index[2], 0}, one[4] = {1, 1, 1, 0};
+    const uint32_t ctaid[4] = {b->index[0], b->index[1], b->index[2], 0};
+    const uint32_t *dims = b->cluster->dims;
     const uint32_t ntid[4] = {l->block[0], l->block[1], l->block[2], 0}, nctaid[4] = {l->grid[0], l->grid[1], l->grid[2], 0};
     switch ((enum special)f->id) {
     case SR_TID: return tid[c];
@@ -109,14 +117,14 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_DYN_SMEM: return l->dynamic_shared_bytes;
     case SR_TOTAL_SMEM:
     case SR_AGGR_SMEM: return m->entry->static_shared_bytes + l->dynamic_shared_bytes;
-    case SR_CLUSTERID: return ctaid[c];
-    case SR_NCLUSTERID: return nctaid[c];
-    case SR_CLUSTER_NCTAID: return one[c];
-    case SR_CLUSTER_NCTARANK: return 1;
+    case SR_CLUSTERID: return c == 3 ? 0 : ctaid[c] / dims[c];
+    case SR_NCLUSTERID: return c == 3 ? 0 : nctaid[c] / dims[c];
+    case SR_CLUSTER_NCTAID: return c == 3 ? 0 : dims[c];
+    case SR_CLUSTER_NCTARANK: return b->cluster->size;
     case SR_GRIDID: return 1;
-    case SR_CLUSTER_CTAID:
-    case SR_CLUSTER_CTARANK:
-    case SR_IS_EXPLICIT_CLUSTER:
+    case SR_CLUSTER_CTAID: return c == 3 ? 0 : ctaid[c] % dims[c];
+    case SR_CLUSTER_CTARANK: return b->rank;
+    case SR_IS_EXPLICIT_CLUSTER: return m->explicit_cluster ? ~0u : 0;
     case SR_ENVREG: /* 1 and 2: the workspace's address, upper and lower half; none without a cooperative launch */
         return !l->cooperative ? 0 : c == 1 ? GRID_WINDOW >> 32 : c == 2 ? (uint32_t)GRID_WINDOW : 0;
     case SR_RESERVED_SMEM:
@@ -135,7 +143,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
 
 static bool differs_by_block(const struct fill *x)
 {
-    return x->kind == FILL_SPECIAL && (x->id == SR_CTAID || x->id == SR_SMID || x->id == SR_CLUSTERID);
+    return x->kind == FILL_SPECIAL && (x->id == SR_CTAID || x->id == SR_SMID || x->id == SR_CLUSTERID || x->id == SR_CLUSTER_CTAID ||
+                                       x->id == SR_CLUSTER_CTARANK);
 }
 
 static void fill_slot(const struct block *b, struct warp *w, const struct fill *x)
@@ -174,22 +183,22 @@ static void fill_file(const struct block *b, struct warp *w, bool again)
     }
 }
 
-static void block_start(struct block *b, uint64_t number)
+static void block_start(struct block *b, uint64_t unit)
 {
     const struct machine *m = b->worker->machine;
     const bool again = b->started;
-    b->number = number;
-    b->index[0] = (uint32_t)(number % m->launch->grid[0]);
-    b->index[1] = (uint32_t)(number / m->launch->grid[0] % m->launch->grid[1]);
-    b->index[2] = (uint32_t)(number / m->launch->grid[0] / m->launch->grid[1]);
+    b->number = cluster_number(b->cluster, m->launch->grid, unit, b->rank, b->index);
     b->started = true;
+    mbarrier_forget(&b->mbarriers);
+    b->cluster_gathered = (struct race_object){0};
+    b->cluster_released = (struct race_object){0};
     b->done = false;
     b->alive_warps = b->warp_count == 32 ? FULL_MASK : (1u << b->warp_count) - 1;
     memset(b->barriers, 0, sizeof b->barriers);
     if (m->shared_bytes)
-        memset(b->shared_init, 0, bits_bytes(m->shared_bytes));
+        memset(b->shared_init, m->lenient ? 0xff : 0, bits_bytes(m->shared_bytes));
     if (m->frame_bytes)
-        memset(b->local_init, 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
+        memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];
@@ -207,6 +216,8 @@ static void block_start(struct block *b, uint64_t number)
         }
         w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
+        w->cluster_here = w->cluster_passed = 0;
+        w->stuck = false;
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
         fill_file(b, w, again);
@@ -239,19 +250,6 @@ static void warp_ended(struct block *b, struct warp *w)
     barrier_recheck(b);
 }
 
-static bool deadlock(struct block *b)
-{
-    for (uint32_t n = 0; n < b->warp_count; n++) {
-        struct warp *w = &b->warps[n];
-        for (int s = 0; w->state == WARP_BARRIER && s < w->split_count; s++)
-            if (w->splits[s].state == SPLIT_BARRIER)
-                return fault(w, &b->worker->machine->module->code[w->splits[s].pc], first_lane(w->splits[s].mask), PTX_BARRIER,
-                             "waits at barrier %u, which is never complete", w->barrier);
-    }
-    BUG_ON(true);
-    return false;
-}
-
 /* Each warp of the block goes as far as it can, once. False: a finding. *ret_moved: something happened. */
 static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
 {
@@ -262,33 +260,39 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
         struct warp *w = &b->warps[(first + n * step) % b->warp_count];
         if (w->state != WARP_RUN)
             continue;
-        *ret_moved = true;
+        w->stuck = false;
         const enum stop stop = warp_run(w, slice);
+        *ret_moved |= stop != STOP_SLICE || !w->stuck;
         if (stop == STOP_FAULT)
             return false;
         if (stop == STOP_DONE)
             warp_ended(b, w);
-        if (k->unreported > 1000000 || stop == STOP_SLICE) {
+        if (k->unreported > 1000000 || (stop == STOP_SLICE && !w->stuck)) {
             report_time(k);
             if (k->finding.kind != PTX_CLEAN || atomic_load_explicit(&k->machine->stop, memory_order_relaxed))
                 return false;
         }
     }
-    if (!b->alive_warps)
-        b->done = true;
-    return true;
+    if (b->alive_warps)
+        return true;
+    b->done = true;
+    return race_block_end(b);
 }
 
-static bool block_run(struct block *b)
+/* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
+static bool cluster_turn(struct cluster *c, int64_t slice, bool *ret_alive)
 {
-    while (!b->done) {
-        bool moved = false;
-        if (!block_turn(b, SLICE, &moved))
+    bool moved = false, alive = false;
+    const uint32_t first = c->size > 1 ? (uint32_t)(worker_draw(c->blocks->worker) % c->size) : 0;
+    for (uint32_t r = 0; r < c->size; r++) {
+        struct block *b = &c->blocks[(first + r) % c->size];
+        if (!b->done && !block_turn(b, slice, &moved))
             return false;
-        if (!moved && !b->done)
-            return deadlock(b);
+        alive |= !b->done;
     }
-    return true;
+    *ret_alive |= alive;
+    c->idle = moved ? 0 : c->idle + 1;
+    return !alive || c->idle < IDLE_ROUNDS || cluster_deadlock(c);
 }
 
 static void worker_fold(struct worker *k)
@@ -318,16 +322,23 @@ static void *worker_main(void *arg)
 {
     struct worker *k = arg;
     struct machine *m = k->machine;
+    struct cluster *c = &k->clusters[0];
     for (;;) {
         const uint64_t number = atomic_fetch_add(&m->next_block, 1);
-        /* blocks before the one with a finding still run, so that the lowest block's finding is the one told */
-        if (number >= m->total_blocks || number > atomic_load(&m->found_block) || atomic_load(&m->stop))
+        /* clusters before the one with a finding still run, so that the lowest one's finding is the one told */
+        if (number >= m->total_blocks / c->size || number > atomic_load(&m->found_block) || atomic_load(&m->stop))
             break;
         k->random = m->seed ^ number * 0xd1b54a32d192ed03ull;
-        block_start(&k->blocks[0], number);
-        const bool fine = block_run(&k->blocks[0]);
-        k->counts.blocks++;
-        k->counts.warps += k->blocks[0].warp_count;
+        cluster_start(c);
+        for (uint32_t r = 0; r < c->size; r++)
+            block_start(&c->blocks[r], number);
+        bool fine = true;
+        for (bool alive = true; alive && fine;) {
+            alive = false;
+            fine = cluster_turn(c, c->size > 1 ? SLICE_COOPERATIVE : SLICE, &alive);
+        }
+        k->counts.blocks += c->size;
+        k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
                 found(k, number);
@@ -344,25 +355,18 @@ static void cooperative_main(struct worker *k)
 {
     struct machine *m = k->machine;
     k->random = m->seed;
-    for (uint64_t n = 0; n < m->total_blocks; n++)
-        block_start(&k->blocks[n], n);
+    for (uint32_t n = 0; n < k->cluster_count; n++) {
+        cluster_start(&k->clusters[n]);
+        for (uint32_t r = 0; r < m->cluster_size; r++)
+            block_start(&k->clusters[n].blocks[r], n);
+    }
     for (bool alive = true, fine = true; alive && fine;) {
         alive = false;
-        bool moved = false;
-        for (uint64_t n = 0; n < m->total_blocks && fine; n++) {
-            struct block *b = &k->blocks[n];
-            if (b->done)
-                continue;
-            alive = true;
-            fine = block_turn(b, SLICE_COOPERATIVE, &moved);
+        for (uint32_t n = 0; n < k->cluster_count && fine; n++) {
+            fine = cluster_turn(&k->clusters[n], SLICE_COOPERATIVE, &alive);
             if (!fine && k->finding.kind != PTX_CLEAN)
                 found(k, n);
         }
-        for (uint64_t n = 0; n < m->total_blocks && alive && fine && !moved; n++)
-            if (!k->blocks[n].done) {
-                fine = deadlock(&k->blocks[n]);
-                found(k, n);
-            }
     }
     k->counts.blocks = m->total_blocks;
     k->counts.warps = m->total_blocks * k->blocks[0].warp_count;
@@ -380,6 +384,27 @@ static bool refuse(struct ptx_finding *f, const char *fmt, ...)
     va_end(ap);
     ptx_finding_set(f, PTX_BAD_LAUNCH, "%s", text);
     return false;
+}
+
+static bool cluster_check(struct machine *m, struct ptx_finding *f)
+{
+    const struct ptx_launch *l = m->launch;
+    const uint32_t *compiled = m->entry->cluster;
+    m->cluster_size = 1;
+    for (int i = 0; i < 3; i++) {
+        m->cluster[i] = l->cluster[i] ? l->cluster[i] : compiled[0] && compiled[i] ? compiled[i] : 1;
+        m->explicit_cluster |= l->cluster[i] != 0 || compiled[0];
+        if (compiled[0] && m->cluster[i] != (compiled[i] ? compiled[i] : 1))
+            return refuse(f, "clusters of %ux%ux%u blocks; the kernel was compiled for %ux%ux%u", l->cluster[0], l->cluster[1], l->cluster[2],
+                          compiled[0], compiled[1], compiled[2]);
+        if (m->cluster[i] > MOST_CLUSTER_BLOCKS || l->grid[i] % m->cluster[i])
+            return refuse(f, "clusters of %ux%ux%u blocks in a grid of %ux%ux%u", m->cluster[0], m->cluster[1], m->cluster[2], l->grid[0],
+                          l->grid[1], l->grid[2]);
+        m->cluster_size *= m->cluster[i];
+    }
+    if (m->cluster_size > MOST_CLUSTER_BLOCKS)
+        return refuse(f, "%u blocks in a cluster; at most %d", m->cluster_size, MOST_CLUSTER_BLOCKS);
+    return true;
 }
 
 static bool launch_check(struct machine *m, struct ptx_finding *f)
@@ -401,9 +426,9 @@ static bool launch_check(struct machine *m, struct ptx_finding *f)
             return refuse(f, "the kernel requires blocks of %ux%ux%u threads", m->entry->reqntid[0], m->entry->reqntid[1], m->entry->reqntid[2]);
         m->total_blocks *= l->grid[i];
         m->threads_block *= l->block[i];
-        if (l->cluster[i] > 1)
-            return ptx_finding_set(f, PTX_UNSUPPORTED, "clusters are not emulated"), false;
     }
+    if (!cluster_check(m, f))
+        return false;
     if (m->threads_block > 1024)
         return refuse(f, "%llu threads in a block; at most 1024", (unsigned long long)m->threads_block);
     const uint64_t most = (uint64_t)m->entry->maxntid[0] * m->entry->maxntid[1] * m->entry->maxntid[2];
@@ -452,7 +477,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     for (int i = 0; i < count; i++) {
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
-                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable,
+                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
@@ -462,7 +487,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
                                                     .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
-                                                    .data = m->module->data, .name = "the module's variables"};
+                                                    .data = m->module->data, .name = "the module's variables", .writable = m->lenient};
     qsort(m->regions, (size_t)m->region_count, sizeof *m->regions, by_address);
     for (int i = 0; i + 1 < m->region_count; i++)
         if (m->regions[i].base + m->regions[i].bytes > m->regions[i + 1].base)
@@ -520,6 +545,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->check_races = options->check_races;
+    m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
@@ -528,17 +554,17 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     bool fine = launch_check(m, &finding) && regions_build(m, buffers, buffer_count, &finding);
     int threads = m->limits.threads < 1 ? 1 : m->limits.threads > 64 ? 64 : m->limits.threads;
     const bool together = fine && (launch->cooperative || m->entry->uses_grid_barrier);
-    if (fine && (uint64_t)threads > m->total_blocks)
-        threads = (int)m->total_blocks;
+    if (fine && (uint64_t)threads > m->total_blocks / m->cluster_size)
+        threads = (int)(m->total_blocks / m->cluster_size);
     if (together)
         threads = 1;
     m->many = threads > 1;
-    if (fine && !memory_fits(m, together ? m->total_blocks : (uint64_t)threads)) {
+    if (fine && !memory_fits(m, together ? m->total_blocks : (uint64_t)threads * m->cluster_size)) {
         ptx_finding_set(&finding, PTX_RESOURCE, "a running block needs more memory than is allowed");
         fine = false;
     }
     if (fine) {
-        race_grid_open(m);
+        race_grid_open(m, !options->shared_races_only);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
@@ -547,10 +573,14 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             k->found_block = UINT64_MAX;
             k->block_threads = xarray(module->block_count + 1, sizeof(uint64_t));
             k->block_warps = xarray(module->block_count + 1, sizeof(uint64_t));
-            k->block_count = together ? (uint32_t)m->total_blocks : 1;
+            k->block_count = together ? (uint32_t)m->total_blocks : m->cluster_size;
+            k->cluster_count = k->block_count / m->cluster_size;
             k->blocks = xarray(k->block_count, sizeof *k->blocks);
+            k->clusters = xarray(k->cluster_count, sizeof *k->clusters);
             for (uint32_t b = 0; b < k->block_count; b++)
                 block_open(k, &k->blocks[b]);
+            for (uint32_t c = 0; c < k->cluster_count; c++)
+                cluster_open(k, &k->clusters[c], &k->blocks[c * m->cluster_size]);
         }
         machine_run(m, workers, threads);
         uint64_t lowest = UINT64_MAX;
@@ -563,6 +593,9 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             counts_add(&counts, &k->counts);
             for (uint32_t b = 0; b < k->block_count; b++)
                 block_close(&k->blocks[b]);
+            for (uint32_t c = 0; c < k->cluster_count; c++)
+                cluster_close(&k->clusters[c]);
+            free(k->clusters);
             free(k->blocks);
             free(k->block_threads);
             free(k->block_warps);
@@ -575,8 +608,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
-            free(m->regions[i].last);
         }
+    race_grid_close(m);
     counts.shadow_bytes = m->shadow_bytes;
     free(m->regions);
     free(m->moving);

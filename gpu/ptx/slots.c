@@ -149,7 +149,7 @@ bool slots_share(struct decoder *d, uint32_t base, uint32_t *ret_top)
     for (size_t n = 0; n < 4; n++)
         s.pools[n & 1][n >> 1].free = (uint32_t *)free_memory + n * units;
     for (uint32_t reg = 0; reg < d->f->reg_count; reg++)
-        if (d->owns[reg])
+        if (d->owns[reg] && ptx_types[d->f->reg_types[reg]].bytes <= 8)     /* one of 16 bytes is two slots, and rare */
             life_of(&s, d->slots[reg])->reg = reg + 1;
     for (uint32_t pc = d->f->code_first; pc < m->code_count; pc++) {
         s.pc = pc + 1;

@@ -194,9 +194,11 @@ static void is_space(struct warp *w, const struct insn *i, uint32_t active)
     uint32_t *p = (uint32_t *)slot(w, i->dst);
     for (int l = 0; l < WARP_LANES; l++) {
         const uint64_t window = a[l] & ~(WINDOW_SIZE - 1);
-        const bool shared = window == SHARED_WINDOW, local = window == LOCAL_WINDOW, param = window == PARAM_WINDOW;
+        uint64_t offset = a[l] & (WINDOW_SIZE - 1);
+        const bool anyones = window == SHARED_WINDOW;
+        const bool shared = anyones && (i->op || cluster_home(w->block, &offset) == w->block), local = window == LOCAL_WINDOW, param = window == PARAM_WINDOW;
         const bool yes = i->space == SPACE_SHARED ? shared : i->space == SPACE_LOCAL ? local : i->space == SPACE_PARAM ? param
-                         : i->space == SPACE_CONST ? window == MODULE_WINDOW : !shared && !local && !param;
+                         : i->space == SPACE_CONST ? window == MODULE_WINDOW : !anyones && !local && !param;
         if (active >> l & 1)
             p[l] = yes ? ~0u : 0;
     }
@@ -522,6 +524,36 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_ACTIVEMASK:
             put_u32(w, i->dst, active, active);
+            i++;
+            continue;
+        case K_MBARRIER: {
+            const int in_vain = active ? mbarrier_execute(w, i, active, current) : 0;
+            FAIL_UNLESS(in_vain >= 0);
+            i++;
+            if (in_vain) {
+                s->pc = (uint32_t)(i - code);
+                return NEXT_SLICE;
+            }
+            continue;
+        }
+        case K_CLUSTER_ARRIVE:
+            FAIL_UNLESS(!active || cluster_arrive(w, i, active));
+            i++;
+            continue;
+        case K_CLUSTER_WAIT: {
+            const int passed = active ? cluster_wait(w, i, active) : 1;
+            FAIL_UNLESS(passed >= 0);
+            if (!passed) {
+                s->pc = (uint32_t)(i - code);
+                wait_in_vain(w, current, i, w->block->cluster->phase);
+                return NEXT_SLICE;
+            }
+            s->waits_pc = 0;
+            i++;
+            continue;
+        }
+        case K_MAPA:
+            cluster_map(w, i, active);
             i++;
             continue;
         case K_FENCE:

@@ -1,0 +1,121 @@
+/*
+ * Clusters and what happens asynchronously in them: mbarriers, copies in flight, the cluster's barrier. Private to the interpreter.
+ *
+ * The blocks of a cluster run together on one worker and take turns. A launch without clusters has clusters of one block.
+ * An address of shared memory is an offset of the block's own below REMOTE_SHIFT bits; mapa adds (rank + 1) << REMOTE_SHIFT, so that
+ * an address says whose memory it means, to whoever gets it.
+ *
+ * Nothing wakes anybody: who waits for an mbarrier or for the cluster asks again at each of its turns. A cluster where everybody
+ * asks in vain for IDLE_ROUNDS rounds is stuck; `ptx_run_cluster_deadlock` says who waits for what.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#define mbarrier_execute ptx_run_mbarrier_execute
+#define mbarrier_forget ptx_run_mbarrier_forget
+#define mbarrier_complete ptx_run_mbarrier_complete
+#define mbarrier_live ptx_run_mbarrier_live
+#define mbarrier_describe ptx_run_mbarrier_describe
+#define cluster_open ptx_run_cluster_open
+#define cluster_close ptx_run_cluster_close
+#define cluster_start ptx_run_cluster_start
+#define cluster_number ptx_run_cluster_number
+#define cluster_turn ptx_run_cluster_turn
+#define cluster_deadlock ptx_run_cluster_deadlock
+#define cluster_arrive ptx_run_cluster_arrive
+#define cluster_wait ptx_run_cluster_wait
+#define cluster_map ptx_run_cluster_map
+#define cluster_home ptx_run_cluster_home
+#define wait_in_vain ptx_run_wait_in_vain
+#define flight_land_at ptx_run_flight_land_at
+#define flight_observe ptx_run_flight_observe
+#define flight_targets ptx_run_flight_targets
+#define flight_end ptx_run_flight_end
+
+#define MOST_CLUSTER_BLOCKS 16
+#define REMOTE_SHIFT 24
+#define IDLE_ROUNDS 256
+#define MOST_COUNT ((1u << 20) - 1)   /* of an mbarrier: arrivals, and bytes */
+
+enum mbarrier_op { MB_INIT, MB_INVAL, MB_ARRIVE, MB_DROP, MB_EXPECT, MB_COMPLETE, MB_TEST };
+enum mbarrier_flags { MB_PARITY = 1, MB_RELAXED = 2, MB_NO_COMPLETE = 4 };   /* in an instruction's aux */
+
+struct warp;
+struct block;
+struct insn;
+struct worker;
+
+/* What is ordered before whoever is told: clocks of a block's warps (race_object.c). */
+struct race_object {
+    uint32_t seen[32], fence[32], horizon, fence_horizon;
+    bool has_fence;
+};
+
+struct mbarrier {
+    uint32_t at;                /* offset in its block's shared memory, + 1; 0: a free place of the table */
+    bool live;
+    uint32_t expected, pending, phase;
+    int32_t bytes;              /* to come in this phase; below 0: more came than was announced so far */
+    struct race_object gathered, released;   /* of who arrived: up to now, when the last phase was complete */
+};
+struct mbarrier_table { struct mbarrier *items; uint32_t count, capacity; };
+
+/*
+ * A copy that was issued and is not known to be complete. `data` is what the source held at the issue; the destination's bytes are
+ * marked uninitialised until somebody saw the copy complete, so that who looks too early is found in every schedule.
+ */
+struct flight {
+    struct block *home, *from_home, *bar_home;   /* of destination, source, mbarrier where they are shared memory */
+    uint32_t to, from, bar;     /* offsets there */
+    uint8_t *target, *source, *target_init;      /* bytes */
+    uint64_t target_at;         /* in the region, for its initialised bits */
+    struct region *region;      /* of a global destination */
+    uint8_t *data;
+    uint32_t bytes, group, pc, serial;
+    struct warp *warp;
+    uint8_t lane, op, type;     /* op: of a reduction, 0 none */
+    bool landed, read, arrives; /* arrives: cp.async.mbarrier.arrive: no bytes of its own, it waits for the copies before it */
+};
+struct flights { struct flight *items; uint32_t count, capacity; uint64_t bytes; };
+
+struct cluster {
+    struct block *blocks;       /* by rank */
+    uint32_t size, dims[3];
+    uint32_t idle;              /* rounds in which nobody got anywhere */
+    uint32_t phase;             /* of the cluster's barrier */
+    struct flights flights;
+};
+
+/* mbarrier.*: -1 fault, 0 done, 1 done but in vain: let others go on. */
+int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int split);
+/* The object at this offset of that block, or NULL after a fault: never set up, invalidated, overwritten. */
+struct mbarrier *mbarrier_live(struct warp *w, const struct insn *i, int lane, struct block *home, uint32_t offset);
+/* `count` arrivals and `bytes` that have come. */
+bool mbarrier_complete(struct warp *w, const struct insn *i, int lane, struct mbarrier *b, uint32_t count, int64_t bytes);
+void mbarrier_describe(const struct mbarrier *b, char *to, int size);
+
+void mbarrier_forget(struct mbarrier_table *t);
+
+void cluster_open(struct worker *k, struct cluster *c, struct block *blocks);
+void cluster_close(struct cluster *c);
+void cluster_start(struct cluster *c);
+/* Which block (x + y * width + ...) is number `rank` of cluster number `unit`. */
+uint64_t cluster_number(const struct cluster *c, const uint32_t *grid, uint64_t unit, uint32_t rank, uint32_t *ret_index);
+bool cluster_deadlock(struct cluster *c);   /* sets the finding; false */
+bool cluster_arrive(struct warp *w, const struct insn *i, uint32_t active);
+/* 1: the phase is complete; 0: not yet; -1: fault */
+int cluster_wait(struct warp *w, const struct insn *i, uint32_t active);
+void cluster_map(struct warp *w, const struct insn *i, uint32_t active);
+/* Whose memory an address of shared memory means, NULL: nobody's. *offset loses the rank. */
+struct block *cluster_home(const struct block *b, uint64_t *offset);
+/* A split asked for something that is not there yet. True: and nothing changed since it asked last. */
+bool wait_in_vain(struct warp *w, int split, const struct insn *i, uint32_t what);
+
+/* Somebody asks for this mbarrier and its phase is not complete: what is under way to it may come now. */
+bool flight_land_at(struct warp *w, struct block *home, struct mbarrier *b);
+/* A phase was seen complete: what landed there may be used. */
+bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b);
+bool flight_targets(const struct block *home, const struct mbarrier *b);
+/* A block has ended. */
+bool flight_end(struct block *b, struct warp *last);

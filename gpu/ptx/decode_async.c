@@ -1,0 +1,121 @@
+/* mbarriers, clusters, asynchronous copies: operands to instructions. What they do is in mbarrier.c, cluster.c, copy.c, bulk.c. */
+#include "gpu/ptx/decode.h"
+#include "gpu/ptx/async.h"
+
+/* An address with its offset in the instruction's a and imm. */
+static struct insn *emit_at(struct decoder *d, enum insn_kind kind, uint32_t slot, int64_t offset, enum ptx_space space)
+{
+    struct insn *i = emit(d, kind);
+    i->a = slot;
+    i->imm = offset;
+    i->vec = 1;
+    i->space = (uint8_t)space;
+    return i;
+}
+
+static enum ptx_space shared_or_generic(const struct opcode *o)
+{
+    return has(o, M_SHARED_CLUSTER) ? SPACE_CLUSTER : has(o, M_SHARED) || has(o, M_SHARED_CTA) ? SPACE_SHARED : SPACE_GENERIC;
+}
+
+static const struct { enum ptx_mod mod; enum mbarrier_op op; } mbarrier_ops[] = {
+    {M_INIT, MB_INIT}, {M_INVAL, MB_INVAL}, {M_ARRIVE_DROP, MB_DROP}, {M_ARRIVE, MB_ARRIVE}, {M_EXPECT_TX, MB_EXPECT},
+    {M_COMPLETE_TX, MB_COMPLETE}, {M_TEST_WAIT, MB_TEST}, {M_TRY_WAIT, MB_TEST},
+};
+
+/* mbarrier.pending_count.b64 count, state */
+static bool pending_count(struct decoder *d)
+{
+    const uint32_t dst = dest(d, arg(d, 0), T_U32), state = source(d, arg(d, 1), T_B64);
+    if (!dst || !state || d->stmt->count != 2)
+        return false;
+    lane(d, LANE_lo_32, dst, state, 0, 0);
+    return true;
+}
+
+/*
+ * init [a], count; inval [a]; arrive{_drop}{.expect_tx}{.noComplete} {state,} [a]{, bytes | count}; expect_tx, complete_tx [a], bytes;
+ * test_wait, try_wait{.parity} p, [a], state | parity{, hint}
+ */
+bool ptx_decode_mbarrier(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    if (has(o, M_PENDING_COUNT))
+        return pending_count(d);
+    int op = -1;
+    for (size_t n = 0; n < sizeof mbarrier_ops / sizeof *mbarrier_ops && op < 0; n++)
+        if (has(o, mbarrier_ops[n].mod))
+            op = mbarrier_ops[n].op;
+    const bool arrives = op == MB_ARRIVE || op == MB_DROP, asks = op == MB_TEST;
+    const bool state = arrives && arg(d, 0)->kind != O_ADDRESS;
+    const unsigned at = state || asks ? 1 : 0, left = d->stmt->count - at - 1;
+    uint32_t slot, dst = 0, b = 0, c = 0;
+    int64_t offset;
+    if (op < 0 || o->type_count != 1 || o->types[0] != T_B64 || d->stmt->count < at + 1 || !address(d, arg(d, at), &slot, &offset))
+        return false;
+    if (left > (op == MB_INVAL ? 0u : asks && has(o, M_TRY_WAIT) ? 2u : 1u) || (left == 0 && op != MB_INVAL && !arrives))
+        return false;
+    const struct operand *x = arg(d, at + 1);
+    if (asks)
+        b = source(d, x, has(o, M_PARITY) ? T_U32 : T_B64);
+    else if (op == MB_INIT || (arrives && !has(o, M_EXPECT_TX)))
+        b = left ? source(d, x, T_U32) : 0;
+    else if (op != MB_INVAL)
+        c = left ? source(d, x, T_U32) : 0;
+    if ((left && !b && !c) || (has(o, M_EXPECT_TX) && !c))
+        return false;
+    if (asks && !(dst = dest(d, arg(d, 0), T_PRED)))
+        return false;
+    if (state && arg(d, 0)->kind != O_SINK && !(dst = dest(d, arg(d, 0), T_B64)))
+        return false;
+    struct insn *i = emit_at(d, K_MBARRIER, slot, offset, shared_or_generic(o));
+    i->op = (uint8_t)op;
+    i->dst = dst;
+    i->b = b;
+    i->c = c;
+    i->flags |= dst && !asks ? F_DST64 : 0;
+    i->aux = (has(o, M_PARITY) ? MB_PARITY : 0u) | (has(o, M_RELAXED) ? MB_RELAXED : 0u) | (has(o, M_NO_COMPLETE) ? MB_NO_COMPLETE : 0u);
+    return true;
+}
+
+/* mapa{.shared::cluster}.u32|u64 d, a, rank; getctarank{.shared::cluster}.u32 d, a */
+bool ptx_decode_mapa(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    const bool rank = o->base == B_getctarank, generic = !has(o, M_SHARED_CLUSTER);
+    const enum ptx_type t = o->types[0];
+    const struct operand from = *arg(d, 1);
+    if (o->type_count != 1 || (t != T_U32 && (t != T_U64 || rank)) || d->stmt->count != (rank ? 2u : 3u) || (!rank && generic && t != T_U64))
+        return false;
+    uint32_t a;
+    if (from.kind == O_REG && d->f->reg_types[from.id] != T_PRED && ptx_types[d->f->reg_types[from.id]].bytes == 4) {
+        const uint32_t narrow = source(d, &from, T_U32);
+        a = temp(d, 8);
+        lane(d, LANE_zext_64, a, narrow, 0, 0);
+    } else {
+        a = source(d, &from, T_U64);
+    }
+    const uint32_t b = rank ? 0 : source(d, arg(d, 2), T_U32), dst = dest(d, arg(d, 0), t);
+    if (!a || !dst || (!rank && !b))
+        return false;
+    struct insn *i = emit_at(d, K_MAPA, a, 0, generic ? SPACE_GENERIC : SPACE_CLUSTER);
+    i->b = b;
+    i->dst = dst;
+    i->op = rank;
+    i->size = ptx_types[t].bytes;
+    i->flags |= i->size == 8 ? F_DST64 : 0;
+    return true;
+}
+
+/* barrier.cluster.arrive{.release|.relaxed}{.aligned}; barrier.cluster.wait{.acquire}{.aligned} */
+bool decode_cluster_barrier(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    const bool arrives = has(o, M_ARRIVE);
+    if (d->stmt->count || arrives == has(o, M_WAIT))
+        return false;
+    struct insn *i = emit(d, arrives ? K_CLUSTER_ARRIVE : K_CLUSTER_WAIT);
+    i->op = has(o, M_RELAXED);
+    i->aux = has(o, M_ALIGNED);
+    return true;
+}

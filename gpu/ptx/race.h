@@ -1,0 +1,54 @@
+/*
+ * What the parts of the race checkers know of one another. Private to them.
+ *
+ * race.c: warps of a block on shared memory, and their clocks. race_order.c: actors and releases. race_grid.c: buffers, by sector
+ * and byte. race_lane.c: lanes of one warp.
+ */
+#pragma once
+#include "gpu/ptx/machine.h"
+
+#define race_order_new ptx_run_race_order_new
+#define race_order_free ptx_run_race_order_free
+#define race_order_publish ptx_run_race_order_publish
+#define race_order_observe ptx_run_race_order_observe
+#define race_shadow_take ptx_run_race_shadow_take
+#define race_actor ptx_run_race_actor
+#define race_actor_strong ptx_run_race_actor_strong
+#define race_actor_join ptx_run_race_actor_join
+#define race_actor_get ptx_run_race_actor_get
+#define race_before ptx_run_race_before
+#define race_each_actor ptx_run_race_each_actor
+#define race_touched_bytes ptx_run_race_touched_bytes
+#define race_safe ptx_run_race_safe
+
+/* Numbers of actors: 0 is nobody. A strong access (atomic, volatile) is told by a bit. */
+#define ACTOR_STRONG 0x80000000u
+#define ACTOR_LIMIT 0x7ffffff0u
+enum actor_kind {
+    ACTOR_WARP,
+    ACTOR_BLOCK,    /* two or more warps of this block, at this clock or later */
+    ACTOR_ANYONE    /* two or more blocks, each after release `born` */
+};
+struct actor { uint32_t block, clock, born; uint8_t warp, kind; };
+
+/* NULL: more blocks than can be watched. */
+struct order *race_order_new(uint64_t blocks, uint32_t warps_block);
+void race_order_free(struct order *o);
+/* What was before this warp's last fence is known to whoever observes this global address. Takes a fence to have been there. */
+void race_order_publish(struct warp *w, uint64_t address);
+void race_order_observe(struct warp *w, uint64_t address);
+
+/* This warp as it is now; 0: no number left, it is not to be remembered. */
+uint32_t race_actor(struct warp *w);
+uint32_t race_actor_strong(struct warp *w);
+/* This warp and that actor together. */
+uint32_t race_actor_join(struct warp *w, uint32_t other);
+struct actor race_actor_get(const struct machine *m, uint32_t id);
+/* That actor's access is, or may be, ordered before what this warp does now. */
+bool race_before(const struct warp *w, uint32_t id);
+/* All actors that are remembered of a buffer, until `visit` says false. */
+bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context);
+size_t race_touched_bytes(uint64_t bytes);
+void race_safe(struct warp *w);
+/* Shadow memory for so many bytes more? */
+bool race_shadow_take(struct machine *m, size_t bytes);

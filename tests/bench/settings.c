@@ -1,0 +1,317 @@
+/*
+ * Template settings as a set of ready kernels, and their times on a card: what the estimate is calibrated with and judged by.
+ *
+ *   bench_settings pack DIR            compiles and assembles a fixed sample of settings (no card needed) into DIR
+ *   bench_settings time DIR OUT.json   on a card: each one's time a launch, graph-rotated as the judge does it
+ *   bench_settings count DIR OUT.json  in the emulator: what each one does, and the estimate of it
+ *
+ * DIR/index.json lists the kernels; their PTX and cubins lie beside it. The sample is drawn by a fixed seed, so that times that were
+ * taken on a card once fit what is packed anew elsewhere: an entry is known by its operator, shape and parameters.
+ */
+#include "core/rng.h"
+#include "gpu/device/device.h"
+#include "gpu/judge/inputs.h"
+#include "server/generate/template_file.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_LIMIT ((size_t)16 << 20)
+#define SEED 20261130
+#define BLOCKS 9
+#define GRAPH_NS 600000.0
+#define MOST_LAUNCHES 400
+
+static const struct { const char *shape; int settings; } cases[] = {
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 24},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 40},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":16,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 24},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":64,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 24},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":16,\"HV\":64,\"K\":128,\"V\":128}}", 24},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":8,\"H\":4,\"HV\":16,\"K\":64,\"V\":64},\"dtypes\":{\"state\":\"bf16\"}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":4,\"N\":3072}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":64,\"N\":3072}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":512,\"N\":4096}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":4096,\"N\":8192}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":16,\"N\":16384}}", 24},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":128,\"N\":2048},\"dtypes\":{\"io\":\"f32\"}}", 24},
+};
+
+static struct op_set ops;
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "bench_settings: %s: %s\n", what, why);
+    exit(2);
+}
+
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(data, 1, bytes, f) != bytes || fclose(f))
+        die(path, strerror(errno));
+}
+
+static void read_file(const char *path, struct buf *to)
+{
+    char part[65536];
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        die(path, strerror(errno));
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;)
+        buf_add(to, part, n);
+    fclose(f);
+}
+
+static void write_json(const char *path, const json_t *doc)
+{
+    cleanup(buf) struct buf text = {0};
+    json_write_pretty(&text, doc);
+    write_file(path, text.data, text.size);
+}
+
+static void read_json(const char *path, json_t **ret)
+{
+    struct err err = {0};
+    if (!json_parse_file(path, FILE_LIMIT, ret, &err))
+        die(path, err.text);
+}
+
+static void take_shape(const json_t *doc, struct shape *s, struct tensor *tensors)
+{
+    struct faults f = {0};
+    struct err err = {0};
+    if (!shape_parse(&ops, doc, "sm_90a", "", s, &f))
+        die("shape", f.list[0].detail);
+    if (!shape_tensors(s, tensors, &err))
+        die("shape", err.text);
+}
+
+/* ---- pack ---- */
+
+struct pack { const char *dir; struct toolkit_paths toolkit; json_t *list; };
+
+static void pack_one(struct pack *p, const struct shape *s, const json_t *candidate, json_t *params)
+{
+    cleanup(candidate) struct candidate c = {0};
+    cleanup(buf) struct buf options = {0};
+    struct faults f = {0};
+    struct err err = {0};
+    struct plan plan;
+    struct toolkit_compiled ptx = {0};
+    struct toolkit_assembled cubin = {0};
+    char why[512] = "";
+    if (!candidate_parse(candidate, "", &c, &f))
+        die("candidate", f.list[0].detail);
+    if (!plan_resolve(&c, s, &plan, why, sizeof why) || !candidate_options(&c, s, &options, why, sizeof why))
+        die("plan", why);
+    if (!toolkit_compile(&p->toolkit, c.source, s->target, buf_cstr(&options), &ptx, &err) || !ptx.ok)
+        die("compile", ptx.log ? ptx.log : err.text);
+    if (!toolkit_assemble(&p->toolkit, ptx.ptx, ptx.ptx_bytes, s->target, c.maxrregcount, &cubin, &err) || !cubin.ok)
+        die("assemble", cubin.log ? cubin.log : err.text);
+    const int id = (int)json_array_size(p->list);
+    cleanup(str) char *ptx_path = xfmt("%s/%d.ptx", p->dir, id), *cubin_path = xfmt("%s/%d.cubin", p->dir, id);
+    write_file(ptx_path, ptx.ptx, ptx.ptx_bytes);
+    write_file(cubin_path, cubin.cubin, cubin.cubin_bytes);
+    json_t *entry = json_object(), *resources = json_array();
+    json_put(entry, "shape", shape_encode(s));
+    json_put(entry, "params", params);
+    json_put(entry, "plan", plan_encode(&plan, s));
+    for (int i = 0; i < plan.step_count; i++)
+        for (int k = 0; k < cubin.kernel_count; k++)
+            if (!plan.steps[i].is_memset && !strcmp(plan.steps[i].kernel, cubin.kernels[k].name))
+                json_array_append_new(resources, json_pack("{s:i,s:i,s:i}", "registers", cubin.kernels[k].resources.registers_thread,
+                                                           "shared_bytes", (int)cubin.kernels[k].resources.static_shared_bytes,
+                                                           "local_bytes", (int)cubin.kernels[k].resources.local_bytes_thread));
+    json_put(entry, "resources", resources);
+    json_array_append_new(p->list, entry);
+    free(ptx.ptx), free(ptx.log), free(cubin.cubin), free(cubin.log);
+}
+
+static void pack_case(struct pack *p, const char *text, int wanted)
+{
+    cleanup(json) json_t *doc = NULL, *baseline = NULL;
+    cleanup(template_set) struct template_set set = {0};
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct setting *list = NULL;
+    struct err err = {0};
+    int count = 0;
+    if (!json_parse(text, strlen(text), &doc, &err))
+        die(text, err.text);
+    take_shape(doc, &s, tensors);
+    if (!candidate_load(s.op->dir, "baseline", &baseline, &err) || !template_set_load(s.op, &set, &err))
+        die(text, err.text);
+    pack_one(p, &s, baseline, json_null());
+    for (int t = 0; t < set.count; t++) {
+        if (!template_settings(&set.list[t], &s, &list, &count, &err) || !count)
+            die(text, "no setting");
+        /* the defaults, and the rest without replacement */
+        cleanup(mem) void *memory = xalloc((size_t)count);
+        uint8_t *taken = memory;
+        int at = template_default(&set.list[t], &s, list, count);
+        for (int n = 0; n < wanted && n < count; n++) {
+            for (uint64_t k = 0; n && taken[at]; k++)
+                at = (int)rng_below(SEED, (uint64_t)n, k + (uint64_t)json_array_size(p->list) * 4096, (uint64_t)count);
+            taken[at] = 1;
+            cleanup(json) json_t *candidate = template_candidate(&set.list[t], &list[at]);
+            pack_one(p, &s, candidate, template_params(&set.list[t], &list[at]));
+        }
+        fprintf(stderr, "%s: %d of %d settings\n", text, wanted < count ? wanted : count, count);
+        free(list);
+    }
+}
+
+static int run_pack(const char *dir)
+{
+    struct pack p = {.dir = dir, .list = json_array()};
+    struct err err = {0};
+    if (!toolkit_find(NULL, &p.toolkit, &err))
+        die("toolkit", err.text);
+    mkdir(dir, 0755);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        pack_case(&p, cases[i].shape, cases[i].settings);
+    cleanup(str) char *path = xfmt("%s/index.json", dir);
+    write_json(path, p.list);
+    printf("%zu kernels in %s\n", json_array_size(p.list), dir);
+    json_decref(p.list);
+    return 0;
+}
+
+/* ---- one entry, loaded ---- */
+
+struct loaded {
+    struct shape shape;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct plan plan;
+    struct ptx_resources resources[PLAN_MAX_STEPS];
+    struct buf ptx, cubin;
+    void *inputs[OP_MAX_TENSORS];
+    struct device_program *program;
+};
+
+static void entry_load(const struct device_ops *ops_of, struct device *d, const char *dir, size_t id, const json_t *entry,
+                       struct loaded *x)
+{
+    struct err err = {0};
+    cleanup(device_fault) struct device_fault fault = {0};
+    cleanup(str) char *ptx_path = xfmt("%s/%zu.ptx", dir, id), *cubin_path = xfmt("%s/%zu.cubin", dir, id);
+    take_shape(json_object_get(entry, "shape"), &x->shape, x->tensors);
+    if (!plan_parse(json_object_get(entry, "plan"), &x->shape, &x->plan, &err))
+        die("plan", err.text);
+    read_file(ptx_path, &x->ptx);
+    read_file(cubin_path, &x->cubin);
+    const json_t *resources = json_object_get(entry, "resources");
+    for (size_t i = 0; i < json_array_size(resources); i++) {
+        const json_t *r = json_array_get(resources, i);
+        x->resources[i] = (struct ptx_resources){(int)json_int(r, "registers", 0), (uint32_t)json_int(r, "shared_bytes", 0),
+                                                 (uint32_t)json_int(r, "local_bytes", 0)};
+    }
+    const struct device_load what = {.shape = &x->shape, .tensors = x->tensors, .plan = &x->plan, .ptx = buf_cstr(&x->ptx),
+                                     .ptx_bytes = x->ptx.size, .cubin = x->cubin.data, .cubin_bytes = x->cubin.size,
+                                     .resources = x->resources};
+    if (!inputs_make(&x->shape, x->tensors, 0, SEED, x->inputs, &err) || !ops_of->load(d, &what, &x->program, &fault, &err))
+        die("load", err.text);
+    if (fault.code != VERDICT_OK)
+        die("load", fault.text);
+}
+
+static void entry_done(const struct device_ops *ops_of, struct loaded *x)
+{
+    ops_of->unload(x->program);
+    inputs_free(x->shape.op, x->inputs);
+    buf_done(&x->ptx);
+    buf_done(&x->cubin);
+}
+
+/* ---- time ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static json_t *time_entry(struct device *d, struct loaded *x, int64_t l2_bytes)
+{
+    bool rotate[OP_MAX_TENSORS];
+    struct err err = {0};
+    cleanup(device_fault) struct device_fault fault = {0};
+    struct device_sample sample = {0};
+    double ns[BLOCKS], mhz = 0, guess = 0;
+    int sets = 0, launches = 40;
+    (void)d;
+    inputs_rotatable(x->shape.op, x->tensors, 0, rotate);
+    const struct device_time_setup how = {.tensors = (const void *const *)x->inputs, .rotate = rotate,
+                                          .rotate_bytes_least = 2 * l2_bytes, .max_sets = MOST_LAUNCHES, .seed = SEED};
+    if (!device_cuda.time_setup(x->program, &how, &sets, &fault, &err) || fault.code != VERDICT_OK)
+        die("time_setup", fault.code != VERDICT_OK ? fault.text : err.text);
+    for (int n = -2; n < BLOCKS; n++) {
+        const struct device_time_block block = {launches < sets ? launches : sets, rng_at(SEED, 5, (uint64_t)(n + 2))};
+        if (!device_cuda.time_block(x->program, &block, &sample, &fault, &err) || fault.code != VERDICT_OK)
+            die("time_block", fault.code != VERDICT_OK ? fault.text : err.text);
+        guess = (double)sample.event_ns / sample.launches;
+        if (n < 0) {
+            launches = (int)(GRAPH_NS / guess) + 1;
+            launches = launches < 16 ? 16 : launches > MOST_LAUNCHES ? MOST_LAUNCHES : launches;
+        } else {
+            ns[n] = guess, mhz = sample.sm_clock_mhz;
+        }
+    }
+    qsort(ns, BLOCKS, sizeof *ns, by_value);
+    return json_pack("{s:f,s:f,s:f,s:i,s:f}", "ns", ns[BLOCKS / 2], "least_ns", ns[0], "most_ns", ns[BLOCKS - 1], "launches",
+                     sample.launches, "mhz", mhz);
+}
+
+static int run_time(const char *dir, const char *out)
+{
+    cleanup(str) char *path = xfmt("%s/index.json", dir);
+    cleanup(json) json_t *index = NULL, *results = json_array(), *doc = json_object();
+    struct device *d = NULL;
+    struct device_info info = {0};
+    json_t *calibration = NULL;
+    struct err err = {0};
+    read_json(path, &index);
+    if (!device_cuda.open("cuda:0", &d, &err) || !device_cuda.info(d, &info, &err) || !device_cuda.calibrate(d, &calibration, &err))
+        die("card", err.text);
+    for (size_t i = 0; i < json_array_size(index); i++) {
+        struct loaded x = {.program = NULL};
+        const json_t *entry = json_array_get(index, i);
+        entry_load(&device_cuda, d, dir, i, entry, &x);
+        json_t *one = time_entry(d, &x, info.l2_bytes);
+        json_put(one, "shape", json_incref(json_object_get(entry, "shape")));
+        json_put(one, "params", json_incref(json_object_get(entry, "params")));
+        json_array_append_new(results, one);
+        entry_done(&device_cuda, &x);
+        if (i % 20 == 0)
+            fprintf(stderr, "%zu of %zu\n", i, json_array_size(index));
+    }
+    json_put(doc, "device", device_info_encode(&info));
+    json_put(doc, "calibration", calibration);
+    json_put_str(doc, "mode", "graph-rotated: median of 9 graphs, time of a graph / launches in it");
+    json_put(doc, "times", json_incref(results));
+    write_json(out, doc);
+    printf("%zu times in %s\n", json_array_size(results), out);
+    device_cuda.close(d);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct err err = {0};
+    hash_init();
+    const char *dir = getenv("PROTEUS_OPS_DIR");
+    cleanup(str) char *fallback = op_default_dir();
+    if (!op_set_load(dir ? dir : fallback, &ops, &err))
+        die("operators", err.text);
+    int rc = 2;
+    if (argc == 3 && !strcmp(argv[1], "pack"))
+        rc = run_pack(argv[2]);
+    else if (argc == 4 && !strcmp(argv[1], "time"))
+        rc = run_time(argv[2], argv[3]);
+    else
+        fprintf(stderr, "usage: bench_settings pack DIR | time DIR OUT.json\n");
+    op_set_done(&ops);
+    return rc;
+}
