@@ -349,15 +349,21 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        while (whole) {
-            if (i->kind == K_LANE) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
+        if (whole) {
+            while (i->path == PATH_LANE) {
                 i->fn(file, i);
-            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == full) {
+                i++;
+            }
+            if (i->path == PATH_LANE_USES) {
+                note_use(w, i);
+                i->fn(file, i);
+                i++;
+                continue;
+            }
+            if (i->path && mask == full) {
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
-                if (i->kind == K_SHFL) {
+                if (i->path == PATH_SHUFFLE) {
                     i->fn(file, i);
                     k->counts.shuffles++;
                 } else {
@@ -365,10 +371,9 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                         depth_access(w, i, mask);
                     FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
                 }
-            } else {
-                break;
+                i++;
+                continue;
             }
-            i++;
         }
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
