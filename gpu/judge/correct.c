@@ -435,6 +435,8 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
         snprintf(text[i], sizeof text[i], "0x%016llx", (unsigned long long)j->poison[i]);
     json_put(j->phase, "regimes", json_incref(records));
     json_put(j->phase, "poisons", json_pack("[s,s]", text[0], text[1]));
+    if (j->canaries)
+        json_put(j->phase, "canaries", json_incref(j->canaries));
     json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
     return true;
 }

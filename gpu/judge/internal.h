@@ -99,6 +99,7 @@ struct judge {
     json_t *calibration;
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
+    json_t *canaries;                   /* what the operator's canaries came to, before anything was judged by it */
     json_t *figures;
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
@@ -146,6 +147,10 @@ bool reference_ask(struct judge *j, const struct shared *inputs, double **result
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
 bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much as may be kept, while compilers work */
+
+/* ---- check_op.c ---- */
+/* Canaries for the shape's dtypes, in the reference child, once. ERR_UNPROCESSABLE names the one that passes. */
+bool canaries_judge(struct judge *j, struct err *err) MUST_CHECK;
 
 /* ---- compile.c ---- */
 bool compile_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;      /* starts the child and asks */

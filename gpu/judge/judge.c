@@ -93,6 +93,7 @@ void judge_free(struct judge *j)
     stage_done(&j->operator_folder);
     json_decref(j->calibration);
     json_decref(j->occasions);
+    json_decref(j->canaries);
     json_decref(j->figures);
     json_decref(j->phases);
     free(j);
