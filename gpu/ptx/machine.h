@@ -27,6 +27,7 @@
 #define memory_load ptx_run_memory_load
 #define memory_store ptx_run_memory_store
 #define memory_atomic ptx_run_memory_atomic
+#define memory_prefetch ptx_run_memory_prefetch
 #define memory_locate ptx_run_memory_locate
 #define memory_fault ptx_run_memory_fault
 #define memory_is_shared ptx_run_memory_is_shared
@@ -114,6 +115,7 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
+    uint64_t clock_reads;       /* so that two in a row differ */
     uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
     uint32_t stored;            /* the same when the last store was made */
     uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
@@ -190,6 +192,8 @@ struct machine {
     struct ptx_limits limits;
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
+    uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
+    uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;
     bool explicit_cluster;
@@ -221,6 +225,7 @@ bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active);    /* bounds only */
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
 void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);

@@ -19,8 +19,8 @@
     X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
     X(membar, fence, BARRIER) X(min, arith, INT) X(mma, none, MATRIX) X(mov, mov, MOVE) X(movmatrix, none, MATRIX)      \
     X(mul, arith, INT) X(mul24, arith, INT) X(multimem, none, ATOMIC) X(nanosleep, nop, CONTROL) X(neg, unary, INT)     \
-    X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, nop, OTHER)              \
-    X(prefetchu, nop, OTHER) X(prmt, bits, INT) X(rcp, sfu, SFU) X(red, atom, ATOMIC) X(redux, redux, SHUFFLE)          \
+    X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, prefetch, OTHER)              \
+    X(prefetchu, prefetch, OTHER) X(prmt, bits, INT) X(rcp, sfu, SFU) X(red, atom, ATOMIC) X(redux, redux, SHUFFLE)          \
     X(rem, arith, INT) X(ret, ret, CONTROL) X(rsqrt, sfu, SFU) X(sad, arith, INT) X(selp, selp, INT)                    \
     X(set, setp, INT) X(setmaxnreg, nop, CONTROL) X(setp, setp, INT) X(shf, bits, INT) X(shfl, shfl, SHUFFLE)           \
     X(shl, logic, INT) X(shr, logic, INT) X(sin, sfu, SFU) X(slct, selp, INT) X(sqrt, sfu, SFU) X(st, st, GLOBAL)       \

@@ -160,6 +160,7 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
+#define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
 struct ptx_device_row;
 /* What one line of the source did (of the PTX, where it names no source lines). Freed by ptx_depth_done. */
 struct ptx_line {
@@ -190,6 +191,9 @@ struct ptx_run_options {
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* What tells a kernel where and when it runs (%smid, %nsmid, %gridid, the clocks) is drawn from the seed, so that a result which
+     * depends on it differs from run to run. Otherwise it is the same in each. */
+    bool wander;
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;

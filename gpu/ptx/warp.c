@@ -177,8 +177,7 @@ static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct machine *m = w->block->worker->machine;
     const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
-    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
-    (void)m;
+    const uint64_t t = m->clock_base + (w->instructions + ++w->clock_reads) * m->clock_rate, value = timer ? m->timer_base + t : t;
     if (i->flags & F_DST64) {
         uint64_t *p = (uint64_t *)slot(w, i->dst);
         for (int l = 0; l < WARP_LANES; l++)
@@ -515,6 +514,10 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (k->depth)
                 depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            i++;
+            continue;
+        case K_PREFETCH:
+            FAIL_UNLESS(!active || memory_prefetch(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
