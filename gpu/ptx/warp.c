@@ -4,7 +4,7 @@
  * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
  * rubbish: nobody can read it.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
 
 #include <stdarg.h>
@@ -324,6 +324,8 @@ static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
 }
 static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
+    if (w->block->worker->depth)
+        depth_access(w, i, active);
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
@@ -348,24 +350,31 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        while (whole) {
-            if (i->kind == K_LANE) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
+        if (whole) {
+            while (i->path == PATH_LANE) {
                 i->fn(file, i);
-            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == full) {
+                i++;
+            }
+            if (i->path == PATH_LANE_USES) {
+                note_use(w, i);
+                i->fn(file, i);
+                i++;
+                continue;
+            }
+            if (i->path && mask == full) {
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
-                if (i->kind == K_SHFL) {
+                if (i->path == PATH_SHUFFLE) {
                     i->fn(file, i);
                     k->counts.shuffles++;
-                } else if (!i->access(w, i)) {
-                    FAIL_UNLESS(access_slowly(w, i, mask));
+                } else {
+                    if (k->depth)
+                        depth_access(w, i, mask);
+                    FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
                 }
-            } else {
-                break;
+                i++;
+                continue;
             }
-            i++;
         }
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
@@ -505,11 +514,15 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_ATOM:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
             *budget -= i->dst ? POLL_COST : 0;
             i++;
             continue;
         case K_CP_ASYNC:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_issue(w, i, active));
             i++;
             continue;
@@ -518,6 +531,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_CP_WAIT:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_wait(w, i, active, i->imm));
             i++;
             continue;
