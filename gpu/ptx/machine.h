@@ -88,6 +88,7 @@ struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
+    const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
@@ -122,8 +123,8 @@ struct warp {
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence;
-    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    bool has_fence, waited_grid;   /* griddepcontrol.wait */
+    uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
@@ -199,6 +200,8 @@ struct machine {
     bool explicit_cluster;
     struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
+    struct ptx_history *history;
+    atomic_bool any_waited_grid;
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
@@ -304,7 +307,7 @@ void schedule_part(struct warp *w, int split);                 /* maybe */
 int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
 void splits_merge(struct warp *w);                             /* those that are at one place */
 bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
-void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait */
+void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait; polling counts for more */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

@@ -151,6 +151,7 @@ struct insn {
     uint32_t d;
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
 };
+enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID };   /* of K_FENCE: orders nothing here; orders; waits for the launch before */
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */

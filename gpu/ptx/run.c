@@ -569,6 +569,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->schedule = options->schedule;
+    m->history = options->history;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
     where_and_when(m, options->wander);

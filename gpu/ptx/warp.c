@@ -328,12 +328,13 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
 {
     struct worker *k = w->block->worker;
-    const struct machine *m = k->machine;
+    struct machine *m = k->machine;
     const struct insn *code = m->module->code, *i = code + w->splits[current].pc;
     struct split *s = &w->splits[current];
     char *file = w->file;
@@ -504,6 +505,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_LD:
             FAIL_UNLESS(!active || access_by(w, i, active));
+            *budget -= i->flags & F_VOLATILE ? POLL_COST : 0;
             i++;
             continue;
         case K_ST:
@@ -514,6 +516,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (k->depth)
                 depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            *budget -= i->dst ? POLL_COST : 0;
             i++;
             continue;
         case K_PREFETCH:
@@ -593,8 +596,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_FENCE:
-            if (active && i->op)
+            if (active && i->op == FENCE_GRID) {
+                w->waited_grid = true;
+                atomic_store(&m->any_waited_grid, true);
+            } else if (active && i->op) {
                 race_fence(w, active);
+            }
             i++;
             continue;
         case K_CLOCK:
@@ -642,6 +649,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
     enum stop stop = STOP_SLICE;
     const bool exploring = w->block->worker->exploring;
     const uint64_t before = w->instructions;
+    const int64_t all = budget;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
         int n = exploring ? schedule_pick(w) : w->current;
@@ -672,7 +680,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
-            splits_wait(w, w->instructions - before);
+            splits_wait(w, (uint64_t)(all - budget));
             break;
         }
         w->current = -1;
