@@ -168,7 +168,7 @@ struct ptx_line {
     char source_file[64];
     int source_line, ptx_line;    /* source_line -1: none */
     uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
-    uint64_t global_accesses, global_sectors, least_sectors;  /* by warps; least: if every lane's bytes lay side by side */
+    uint64_t global_accesses, global_sectors, asked_sectors;  /* by warps; asked: bytes that lanes asked for / 32 */
     uint64_t shared_requests, shared_wavefronts;
 };
 struct ptx_depth {                /* wish and answer */
