@@ -27,8 +27,11 @@ struct sandbox_profile {
     bool proc_and_sys;             /* a /proc of its own and /sys */
     bool address_space; /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
     bool unix_sockets, memfd;
+    bool programs;                 /* execve and fork; a scratch folder that can be written */
 };
 extern const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT];
+
+extern char sandbox_scratch_dir[64];
 
 /* An empty root with the order's paths, by a private mount namespace and two pivots. The caller is in its namespaces already. */
 bool sandbox_root(const struct sandbox_order *o, struct err *err) MUST_CHECK;
