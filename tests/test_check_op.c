@@ -4,6 +4,7 @@
  * Usage: test_check_op OPS_DIR
  */
 #include "gpu/judge/judge.h"
+#include "gpu/sandbox/sandbox.h"
 #include "tests/op_copy.h"
 
 static struct op_set ops;
@@ -181,6 +182,33 @@ static void test_texts(void)
     }
 }
 
+static int folders_left(void)
+{
+    int count = 0;
+    cleanup(dir) DIR *d = opendir("/tmp");
+    for (struct dirent *e; d && (e = readdir(d));)
+        count += !strncmp(e->d_name, "proteus-cc-", 11);
+    return count;
+}
+
+/* Where the host allows no namespaces the compiler works all the same, in the host's /tmp, and leaves nothing there. */
+static void test_without_namespaces(void)
+{
+    const struct op_set none = {0};
+    const struct judge_config config = {.ops = &none, .device = "sim", .threads = 2};
+    cleanup(json) json_t *request = request_of("rmsnorm");
+    cleanup(op_answer) struct op_answer a = {.where = ""};
+    struct err err = {0};
+    int before = folders_left();
+    sandbox_without(SANDBOX_NAMESPACES);
+    check(judge_build_op(&config, request, &a, &err));
+    sandbox_without(0);
+    check_str(err.text, "");
+    check_str(a.where, "");
+    check(a.library.size > 1000);
+    check_int(folders_left(), before);
+}
+
 /* What the text of op.json itself has wrong. */
 static void test_descriptions(void)
 {
@@ -230,6 +258,7 @@ int main(int argc, char **argv)
     test_judgements();
     test_texts();
     test_descriptions();
+    test_without_namespaces();
     op_set_done(&ops);
     return test_done();
 }

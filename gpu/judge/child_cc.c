@@ -66,17 +66,6 @@ static void put_log(json_t *doc, const char *dir, int status)
     json_put_str(doc, "log", buf_cstr(&clean));
 }
 
-/* In a private /tmp this is of no use; in the host's it leaves nothing behind. */
-static void clear(const char *dir)
-{
-    cleanup(dir) DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) {
-        cleanup(str) char *path = xfmt("%s/%s", dir, e->d_name);
-        unlink(path);
-    }
-    rmdir(dir);
-}
-
 bool child_do_cc(struct child_state *unused, const json_t *job, struct err *err)
 {
     (void)unused;
@@ -93,6 +82,5 @@ bool child_do_cc(struct child_state *unused, const json_t *job, struct err *err)
     json_t *doc = json_object();
     json_put_bool(doc, "ok", ok);
     put_log(doc, dir, status);
-    clear(dir);
     return child_answer(doc, err) && (!ok || wire_send_blob(CHILD_FD, "reference.so", library.data, library.size, err));
 }

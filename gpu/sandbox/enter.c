@@ -56,6 +56,8 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
             o->parent = parent;
         } else if (sscanf(argv[i], "without=%u", &o->without) == 1) {
             continue;
+        } else if (strncmp(argv[i], "scratch=" SANDBOX_SCRATCH, 8 + sizeof SANDBOX_SCRATCH - 1) == 0) {
+            o->scratch = argv[i] + 8;
         } else if (strncmp(argv[i], "ro=", 3) == 0 && o->read_only_count < SANDBOX_MAX_PATHS) {
             o->read_only[o->read_only_count++] = argv[i] + 3;
         } else if (strncmp(argv[i], "dev=", 4) == 0 && o->device_count < SANDBOX_MAX_PATHS) {
@@ -215,8 +217,8 @@ static bool make_scratch(const struct sandbox_order *o, struct err *err)
 {
     if (!sandbox_profiles[o->role].programs)
         return true;
-    snprintf(sandbox_scratch_dir, sizeof sandbox_scratch_dir, "/tmp/proteus-cc-XXXXXX");
-    return mkdtemp(sandbox_scratch_dir) || err_errno(err, ERR_INTERNAL, "%s", sandbox_scratch_dir);
+    snprintf(sandbox_scratch_dir, sizeof sandbox_scratch_dir, "%s", o->scratch ? o->scratch : "");
+    return mkdir(sandbox_scratch_dir, 0700) == 0 || err_errno(err, ERR_INTERNAL, "the scratch folder \"%s\"", sandbox_scratch_dir);
 }
 
 /* ---- the list ---- */
