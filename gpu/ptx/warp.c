@@ -220,32 +220,86 @@ static void note_use(struct warp *w, const struct insn *i)
 }
 
 /* ---- instructions that lanes do together ---- */
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+{
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
+}
+
+/* Lets the other splits go on that wait at this instruction with lanes of `done`. */
+static void sync_release(struct warp *w, int current, const struct insn *i, uint32_t done)
+{
+    const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & done) {
+            w->splits[n].state = SPLIT_RUN;
+            w->splits[n].pc = pc + 1;
+        }
+}
+
+/*
+ * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
+ * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
+ */
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    uint32_t set = active;
+    for (uint32_t more = 0; more != set;) {
+        set |= more;
+        more = set;
+        for (uint32_t rest = set; rest; rest &= rest - 1) {
+            const int lane = first_lane(rest);
+            const uint32_t need = masks[lane] & w->alive;
+            if (!(masks[lane] >> lane & 1))
+                return sync_unnamed(w, i, lane, masks[lane]);
+            if (need & ~here)
+                return 0;
+            more |= need;
+        }
+        for (int n = 0; n < w->split_count; n++)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+                more |= active_of(w, i, w->splits[n].mask);
+    }
+    for (uint32_t rest = set; rest;) {
+        uint32_t group = 0;
+        for (int l = 0; l < WARP_LANES; l++)
+            group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
+        if (!sync_execute(w, i, group & set))
+            return -1;
+        rest &= ~group;
+    }
+    sync_release(w, current, i, set);
+    return 1;
+}
+
 /* 1: done by `active`; 0: wait for the other lanes named; -1: fault. Lanes that wait at the same instruction join in. */
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    if (active & ~named) {
-        fault(w, i, first_lane(active & ~named), PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-              ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-        return -1;
-    }
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
     uint32_t here = active;
     for (int n = 0; n < w->split_count; n++)
         if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
             here |= active_of(w, i, w->splits[n].mask);
-    if ((here & need) != need) {
+    bool mixed = false;
+    if (named != FULL_MASK)
+        for (int l = 0; l < WARP_LANES; l++)
+            mixed |= here >> l & 1 && masks[l] != named;
+    if (!mixed && active & ~named)
+        return sync_unnamed(w, i, first_lane(active & ~named), named);
+    const int r = mixed ? sync_groups(w, current, i, active, here) : (here & need) == need;
+    if (r <= 0) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return 0;
+        return r;
     }
+    if (mixed)
+        return 1;
     if (!sync_execute(w, i, here))
         return -1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc = pc + 1;
-        }
+    sync_release(w, current, i, here);
     return 1;
 }
 
