@@ -46,6 +46,10 @@
 #define race_object_release ptx_run_race_object_release
 #define race_object_acquire ptx_run_race_object_acquire
 #define race_key ptx_run_race_key
+#define race_phase_key ptx_run_race_phase_key
+#define race_object_publish ptx_run_race_object_publish
+#define race_object_observe ptx_run_race_object_observe
+#define race_mbarrier ptx_run_race_mbarrier
 #define race_cluster_key ptx_run_race_cluster_key
 #define race_shared ptx_run_race_shared
 #define race_cluster_open ptx_run_race_cluster_open
@@ -145,17 +149,21 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
+    struct depth_worker *depth; /* counting in depth: depth.c; NULL if off */
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
     uint64_t random;
     uint64_t found_block;
+    atomic_bool storing;        /* a store to a watched buffer is marked there, and its bytes may not have arrived yet */
     uint64_t unreported;        /* thread instructions not yet added to the machine's */
     struct ptx_finding finding;
 };
 
 struct machine {
     const struct ptx_module *module;
+    struct worker *workers;
+    int worker_count;
     const struct function *entry;
     const struct ptx_launch *launch;
     const struct lane_table *lanes;
@@ -164,6 +172,7 @@ struct machine {
     bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
     bool explicit_cluster;
+    struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
@@ -227,10 +236,15 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
 /* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
 void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
 void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+/* The same without release or acquire: what fences did before, and will do. */
+void race_object_publish(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_observe(struct warp *w, const struct race_object *o, uint64_t key);
 uint64_t race_key(const struct block *home, uint64_t offset);
-uint64_t race_cluster_key(const struct block *b);
+uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase);
+uint64_t race_cluster_key(const struct block *b, uint32_t phase);
 /* As race_check, for the shared memory of any block of the cluster. */
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
+bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset);
 void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);
@@ -242,6 +256,8 @@ void race_grid_close(struct machine *m);
 /* One stretch of a whole warp. False: look lane by lane, which tells whether it matters and whose fault it is. */
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
 /* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
+/* After a store that watch_row or watch_lane let pass: its bytes are there. */
+static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */

@@ -562,7 +562,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
-bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
+static bool store(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     w->stored = w->used;
@@ -616,6 +616,14 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
     return true;
+}
+
+bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
+{
+    const bool fine = store(w, i, active);
+    if (w->block->worker->machine->many)
+        watch_stored(w->block->worker);
+    return fine;
 }
 
 /* ---- asynchronous copies: read when issued, written to shared memory when waited for ---- */

@@ -18,9 +18,13 @@ static void join(uint32_t *to, const uint32_t *from)
         to[j] = larger(to[j], from[j]);
 }
 
-/* Names a place of shared memory among all blocks; below it lie real addresses. */
-uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1) << 63 | home->number << 28 | offset; }
-uint64_t race_cluster_key(const struct block *b) { return race_key(b->cluster->blocks, UINT64_C(1) << 27); }
+/*
+ * Names a place of shared memory among all blocks; above all real addresses. An object has two names, for odd and even phases: who
+ * waits for one phase learns nothing of those who arrive at the next.
+ */
+uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1) << 63 | home->number << 29 | offset; }
+uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase) { return race_key(home, offset | (phase & 1 ? 1u << 28 : 1u << 27)); }
+uint64_t race_cluster_key(const struct block *b, uint32_t phase) { return race_phase_key(b->cluster->blocks, 1u << 26, phase); }
 
 void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
 {
@@ -45,6 +49,35 @@ void race_object_release(struct warp *w, struct race_object *o, const struct blo
         w->clock_now = ++b->clock;
         race_safe(w);
     }
+}
+
+/* Without .release: what was before the last fence is told. */
+void race_object_publish(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
+{
+    if (!w->block->worker->machine->check_races || !w->has_fence)
+        return;
+    if (w->block == home) {
+        join(o->seen, w->fence);
+        join(o->fence, w->fence);
+        o->has_fence = true;
+        o->horizon = larger(o->horizon, w->fence_horizon);
+        o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
+    }
+    if (w->block->watch)
+        race_order_publish(w, key);
+}
+
+/* Without .acquire: a later fence makes it count. */
+void race_object_observe(struct warp *w, const struct race_object *o, uint64_t key)
+{
+    struct block *b = w->block;
+    if (!b->worker->machine->check_races)
+        return;
+    join(w->pending, o->seen);
+    w->pending_horizon = larger(w->pending_horizon, o->horizon);
+    if (b->watch)
+        race_order_observe(w, key);
+    b->any_observed |= w->pending_horizon != 0;
 }
 
 void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key)
@@ -85,6 +118,16 @@ void race_cluster_close(struct block *b)
     if (b->watch)
         free(b->watch->touched);
     free(b->watch);
+}
+
+/* An operation on an mbarrier: atomic, and no part of an earlier release, as an atomic behind a fence would be. */
+bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset)
+{
+    const uint32_t kept = w->fence[w->id];
+    w->fence[w->id] = w->clock_now;
+    const bool fine = race_shared(w, i, lane, home, offset, 8, RACE_ATOMIC);
+    w->fence[w->id] = kept;
+    return fine;
 }
 
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind)

@@ -5,7 +5,7 @@
  * lets its blocks take turns; a cooperative launch holds all clusters at once on one thread and lets them take turns. Warps of a block take turns at barriers, in an order drawn
  * from the seed. The finding that counts is the one of the lowest cluster.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -339,6 +339,8 @@ static void *worker_main(void *arg)
         }
         k->counts.blocks += c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
+        if (k->depth)
+            depth_unit_end(k, number, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
                 found(k, number);
@@ -370,6 +372,8 @@ static void cooperative_main(struct worker *k)
     }
     k->counts.blocks = m->total_blocks;
     k->counts.warps = m->total_blocks * k->blocks[0].warp_count;
+    for (uint32_t n = 0; k->depth && n < k->cluster_count; n++)
+        depth_unit_end(k, n, true);
     worker_fold(k);
 }
 
@@ -565,10 +569,13 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     }
     if (fine) {
         race_grid_open(m, !options->shared_races_only);
+        m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
+        m->workers = workers, m->worker_count = threads;
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
             k->machine = m;
+            k->depth = depth_worker_open(m->depth);
             k->finding.source_line = -1;
             k->found_block = UINT64_MAX;
             k->block_threads = xarray(module->block_count + 1, sizeof(uint64_t));
@@ -591,6 +598,10 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
                 finding = k->finding;
             }
             counts_add(&counts, &k->counts);
+        }
+        depth_close(m->depth, workers, threads, &counts);
+        for (int i = 0; i < threads; i++) {
+            struct worker *k = &workers[i];
             for (uint32_t b = 0; b < k->block_count; b++)
                 block_close(&k->blocks[b]);
             for (uint32_t c = 0; c < k->cluster_count; c++)

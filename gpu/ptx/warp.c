@@ -4,7 +4,7 @@
  * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
  * rubbish: nobody can read it.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
 
 #include <stdarg.h>
@@ -356,6 +356,8 @@ static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
 }
 static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
+    if (w->block->worker->depth)
+        depth_access(w, i, active);
     return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
 }
 
@@ -389,8 +391,10 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 if (i->kind == K_SHFL) {
                     i->fn(file, i);
                     k->counts.shuffles++;
-                } else if (!i->access(w, i)) {
-                    FAIL_UNLESS(access_slowly(w, i, mask));
+                } else {
+                    if (k->depth)
+                        depth_access(w, i, mask);
+                    FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
                 }
             } else {
                 break;
@@ -534,10 +538,14 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_ATOM:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_issue(w, i, active));
             i++;
             continue;
@@ -546,6 +554,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_CP_WAIT:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_wait(w, i, active, i->imm));
             i++;
             continue;
