@@ -31,6 +31,7 @@
 #define decode_async_store ptx_decode_async_store
 #define space_of_op ptx_decode_space
 #define decode_cluster_barrier ptx_decode_cluster_barrier
+#define slots_share ptx_decode_slots_share
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
 #define unwritten_after ptx_decode_unwritten_after
@@ -58,6 +59,8 @@ struct decoder {
     struct opcode op;
     uint32_t stmt_index;
     uint32_t *slots;            /* by register, 0 not yet */
+    uint32_t *preset;           /* by register: the slot it is to have; 0: one of its own */
+    uint8_t *owns;              /* by register: its slot was made for it, it is no alias */
     uint32_t file_top;
     struct temp_pool temps[2];  /* of 4 and of 8 bytes */
     uint32_t pred;              /* slot of the statement's predicate */
@@ -125,4 +128,5 @@ void unwritten_after(struct decoder *d);
 bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned bytes, bool fixed);
 bool fixed_here(const struct decoder *d, const struct operand *o);
 uint32_t param_slot(struct decoder *d, uint32_t offset, unsigned bytes, bool sign);
+bool slots_share(struct decoder *d, uint32_t base, uint32_t *ret_top);   /* after flow_finish; sets preset */
 bool flow_finish(struct decoder *d, uint32_t first_block);   /* branch targets and reconvergence points; flow.c */

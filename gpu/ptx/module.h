@@ -162,7 +162,7 @@ enum insn_flags {
 enum fill_kind { FILL_CONST, FILL_PARAM, FILL_SPECIAL };
 struct fill { uint8_t kind, bytes, sign, component; uint32_t slot, id; uint64_t value; };
 
-struct block_info { uint32_t first; uint16_t total; uint16_t by_class[16]; };
+struct block_info { uint32_t first, stmt_first; uint16_t total; uint16_t by_class[16]; };
 
 struct symbol_slot { uint64_t key; uint32_t value; };   /* key: scope << 32 | name + 1; value: kind in the top 3 bits */
 

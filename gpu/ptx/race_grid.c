@@ -13,6 +13,7 @@
  */
 #include "gpu/ptx/race.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -355,9 +356,29 @@ static bool any_frozen(const struct region *r, uint64_t offset, uint64_t bytes)
     return false;
 }
 
+/* Marks come before bytes. Whoever finds a mark by another host thread and other bytes than its own must know that the bytes are there. */
+static void storing(struct warp *w, enum race_kind kind)
+{
+    if (kind == RACE_WRITE && w->block->worker->machine->many)
+        atomic_store_explicit(&w->block->worker->storing, true, memory_order_seq_cst);
+}
+
+#define SETTLE_NS 2000000       /* a thread that ended with a finding never says that its store is done */
+static void others_settle(struct warp *w)
+{
+    struct machine *m = w->block->worker->machine;
+    const int64_t until_ns = now_ns() + SETTLE_NS;
+    watch_stored(w->block->worker);     /* ours has not begun; others may be waiting for us */
+    for (int n = 0; n < m->worker_count; n++)
+        while (&m->workers[n] != w->block->worker && atomic_load_explicit(&m->workers[n].storing, memory_order_acquire) && now_ns() < until_ns)
+            sched_yield();
+    storing(w, RACE_WRITE);
+}
+
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind)
 {
     struct region *r = p->region;
+    storing(w, kind);
     if (r->frozen && kind != RACE_READ && kind != RACE_STRONG_READ && any_frozen(r, p->offset, bytes))
         return false;
     if (!r->touched)
@@ -426,15 +447,22 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         return frozen_report(w, i, lane, p, bytes);
     if (!r->touched)
         return true;
-    struct use u = {.w = w, .kind = kind};
+    struct use u = {.w = w, .kind = kind == RACE_SAME ? RACE_READ : kind};
+    storing(w, kind);
     u.me = strong ? race_actor_strong(w) : race_actor(w);
     const unsigned each = bytes > 4 && kind == RACE_WRITE ? 4 : bytes;
     for (unsigned at = 0; at < bytes; at += each) {
         struct place part_of = *p;
         part_of.offset += at;
         part_of.data += at;
-        u.benign = kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each);
-        if (!range_use(&u, r, part_of.offset, each))
+        u.benign = kind == RACE_SAME || (kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each));
+        if (range_use(&u, r, part_of.offset, each))
+            continue;
+        const bool again = kind == RACE_WRITE && value && w->block->worker->machine->many;
+        if (again)
+            others_settle(w);
+        u.benign = again && changes_nothing(&part_of, value + at, each);
+        if (!u.benign || !range_use(&u, r, part_of.offset, each))
             return report(&u, i, lane, &part_of, each);
     }
     return true;

@@ -5,7 +5,7 @@
  * lets its blocks take turns; a cooperative launch holds all clusters at once on one thread and lets them take turns. Warps of a block take turns at barriers, in an order drawn
  * from the seed. The finding that counts is the one of the lowest cluster.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -19,14 +19,6 @@ int64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
 }
 
 uint64_t worker_draw(struct worker *k) { return draw(&k->random); }
@@ -82,6 +74,7 @@ static void block_close(struct block *b)
         free(b->warps[n].depths);
         free(b->warps[n].written);
         free(b->warps[n].copies);
+        free(b->warps[n].lanes);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
@@ -223,6 +216,7 @@ static void block_start(struct block *b, uint64_t unit)
         memset(w->bulk_committed, 0, sizeof w->bulk_committed);
         fill_file(b, w, again);
     }
+    schedule_block(b);
 }
 
 /* ---- turns ---- */
@@ -262,7 +256,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
         if (w->state != WARP_RUN)
             continue;
         w->stuck = false;
-        const enum stop stop = warp_run(w, slice);
+        const enum stop stop = warp_run(w, schedule_slice(k, slice));
         *ret_moved |= stop != STOP_SLICE || !w->stuck;
         if (stop == STOP_FAULT)
             return false;
@@ -340,6 +334,8 @@ static void *worker_main(void *arg)
         }
         k->counts.blocks += c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
+        if (k->depth)
+            depth_unit_end(k, number, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
                 found(k, number);
@@ -371,6 +367,8 @@ static void cooperative_main(struct worker *k)
     }
     k->counts.blocks = m->total_blocks;
     k->counts.warps = m->total_blocks * k->blocks[0].warp_count;
+    for (uint32_t n = 0; k->depth && n < k->cluster_count; n++)
+        depth_unit_end(k, n, true);
     worker_fold(k);
 }
 
@@ -534,6 +532,11 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
+const char *ptx_schedule_name(enum ptx_schedule schedule)
+{
+    return schedule == PTX_EXPLORE ? "explore" : "lockstep";
+}
+
 bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts, struct err *err)
 {
@@ -545,6 +548,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->lanes = ptx_lanes_get();
     m->limits = options->limits;
     m->seed = options->schedule_seed;
+    m->schedule = options->schedule;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
@@ -566,10 +570,13 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     }
     if (fine) {
         race_grid_open(m, !options->shared_races_only);
+        m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
+        m->workers = workers, m->worker_count = threads;
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
             k->machine = m;
+            k->depth = depth_worker_open(m->depth);
             k->finding.source_line = -1;
             k->found_block = UINT64_MAX;
             k->block_threads = xarray(module->block_count + 1, sizeof(uint64_t));
@@ -592,6 +599,10 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
                 finding = k->finding;
             }
             counts_add(&counts, &k->counts);
+        }
+        depth_close(m->depth, workers, threads, &counts);
+        for (int i = 0; i < threads; i++) {
+            struct worker *k = &workers[i];
             for (uint32_t b = 0; b < k->block_count; b++)
                 block_close(&k->blocks[b]);
             for (uint32_t c = 0; c < k->cluster_count; c++)
@@ -615,6 +626,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     free(m->regions);
     free(m->moving);
     free(m);
+    finding.schedule_seed = options->schedule_seed;
+    finding.explored = options->schedule == PTX_EXPLORE;
     *ret_finding = finding;
     if (ret_counts)
         *ret_counts = counts;
