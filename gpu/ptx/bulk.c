@@ -85,7 +85,7 @@ static bool set_barrier(struct warp *w, const struct insn *i, int lane, enum ptx
         return fault(w, i, lane, PTX_BARRIER, "copies to block %u of its cluster, but to an mbarrier of block %u", f->home->rank, p.home->rank);
     f->bar_home = p.home;
     f->bar = (uint32_t)p.offset;
-    race_object_release(w, &b->gathered, p.home, race_phase_key(p.home, p.offset, b->phase));
+    race_object_release(w, 1u << lane, &b->gathered, p.home, race_phase_key(p.home, p.offset, b->phase));
     return true;
 }
 
