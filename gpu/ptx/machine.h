@@ -24,6 +24,9 @@
 #define copy_issue ptx_run_copy_issue
 #define copy_commit ptx_run_copy_commit
 #define copy_wait ptx_run_copy_wait
+#define copy_land ptx_run_copy_land
+#define memory_count ptx_run_memory_count
+#define atomic_combine ptx_run_atomic_combine
 #define memory_load ptx_run_memory_load
 #define memory_store ptx_run_memory_store
 #define memory_atomic ptx_run_memory_atomic
@@ -107,7 +110,7 @@ struct split {
 };
 
 enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
-struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc; };
+struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc, serial; };
 struct warp {
     struct block *block;
     char *file;
@@ -131,7 +134,7 @@ struct warp {
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
-    uint32_t committed[WARP_LANES];
+    uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
@@ -232,6 +235,9 @@ bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active);    
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
 void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
+void copy_land(struct warp *w, int lane, uint32_t serial);   /* this lane's copies before that one */
+void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes, bool store);   /* one request for so many bytes */
+uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c);
 
 /* memory.c, for atomics */
 /* home: the block whose shared memory it is; NULL: not shared memory */

@@ -213,6 +213,7 @@ static void block_start(struct block *b, uint64_t unit)
         w->stuck = false;
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
+        memset(w->bulk_committed, 0, sizeof w->bulk_committed);
         fill_file(b, w, again);
     }
     schedule_block(b);
@@ -270,7 +271,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
     if (b->alive_warps)
         return true;
     b->done = true;
-    return race_block_end(b);
+    return flight_end(b) && race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */

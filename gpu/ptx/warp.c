@@ -622,6 +622,26 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             put_u32(w, i->dst, active, active);
             i++;
             continue;
+        case K_BULK:
+            FAIL_UNLESS(!active || bulk_issue(w, i, active));
+            i++;
+            continue;
+        case K_BULK_COMMIT:
+            bulk_commit(w, active);
+            i++;
+            continue;
+        case K_BULK_WAIT:
+            FAIL_UNLESS(!active || bulk_wait(w, i, active));
+            i++;
+            continue;
+        case K_ASYNC_STORE:
+            FAIL_UNLESS(!active || async_store(w, i, active));
+            i++;
+            continue;
+        case K_CP_ARRIVE:
+            FAIL_UNLESS(!active || copy_arrive(w, i, active));
+            i++;
+            continue;
         case K_MBARRIER: {
             const int in_vain = active ? mbarrier_execute(w, i, active, current) : 0;
             FAIL_UNLESS(in_vain >= 0);
