@@ -305,6 +305,32 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
 }
 
+/* What all living lanes do, until a switch is needed; NULL: a finding. `full`: all 32 of them. */
+static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full)
+{
+    char *const file = w->file;
+    for (;;) {
+        for (; i->path == PATH_LANE; i++)
+            i->fn(file, i);
+        if (i->path == PATH_SWITCH || (i->path != PATH_LANE_USES && !full))
+            return i;
+        if (i->flags & F_USES_LOADED)
+            note_use(w, i);
+        if (i->path == PATH_ACCESS) {
+            if (!i->access(w, i) && !access_slowly(w, i, FULL_MASK))
+                return NULL;
+            i++;
+        } else if (i->path == PATH_SHUFFLE) {
+            i->fn(file, i);
+            w->block->worker->counts.shuffles += i->vec;
+            i += i->size;
+        } else {
+            i->fn(file, i);
+            i++;
+        }
+    }
+}
+
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
@@ -324,30 +350,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        if (whole) {
-            while (i->path == PATH_LANE) {
-                i->fn(file, i);
-                i++;
-            }
-            if (i->path == PATH_LANE_USES) {
-                note_use(w, i);
-                i->fn(file, i);
-                i++;
-                continue;
-            }
-            if (i->path && mask == FULL_MASK) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
-                if (i->path == PATH_SHUFFLE) {
-                    i->fn(file, i);
-                    k->counts.shuffles++;
-                } else if (!i->access(w, i)) {
-                    FAIL_UNLESS(access_slowly(w, i, mask));
-                }
-                i++;
-                continue;
-            }
-        }
+        if (whole)
+            FAIL_UNLESS(i = together(w, i, mask == FULL_MASK));
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
