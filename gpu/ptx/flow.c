@@ -273,6 +273,12 @@ void flow_paths(struct decoder *d, uint32_t first)
             i->path = uses ? PATH_LANE_USES : PATH_LANE;
         else if ((i->kind == K_LD || i->kind == K_ST) && whole)
             i->path = PATH_ACCESS;
+        else if (i->kind == K_BRA)
+            i->path = PATH_BRANCH;
+        if (i->kind == K_ENTER) {
+            i->path = PATH_ENTER;
+            i->imm = m->blocks[i->aux].total;
+        }
         if (i->kind != K_SHFL || !whole)
             continue;
         const unsigned pairs = sums(m, pc);

@@ -305,8 +305,20 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
 }
 
-/* What all living lanes do, until a switch is needed; NULL: a finding. `full`: all 32 of them. */
-static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full)
+static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
+{
+    struct worker *k = w->block->worker;
+    const uint64_t total = (uint64_t)i->imm;
+    k->block_threads[i->aux] += lanes;
+    k->block_warps[i->aux]++;
+    k->unreported += total * lanes;
+    w->instructions += total;
+    w->waited = i->op ? w->used : w->waited;
+    *budget -= (int64_t)total + 1;
+}
+
+/* What all living lanes do, until a switch is needed; NULL: a finding. `full`: all 32 of them; `alone`: they meet no others. */
+static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full, bool alone, int64_t *budget)
 {
     char *const file = w->file;
     for (;;) {
@@ -314,6 +326,19 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
             i->fn(file, i);
         if (i->path == PATH_SWITCH || (i->path != PATH_LANE_USES && !full))
             return i;
+        if (i->path == PATH_BRANCH) {
+            const uint32_t p = i->pred ? pack(w, i->pred) ^ (i->flags & F_PRED_NOT ? FULL_MASK : 0) : FULL_MASK;
+            if (p && p != FULL_MASK)
+                return i;
+            i = p ? w->block->worker->machine->module->code + i->aux : i + 1;
+            continue;
+        }
+        if (i->path == PATH_ENTER) {
+            if (!alone || *budget <= i->imm)
+                return i;
+            enter_block(w, i++, WARP_LANES, budget);
+            continue;
+        }
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
         if (i->path == PATH_ACCESS) {
@@ -351,7 +376,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     uint32_t behind = 0;
     for (;;) {
         if (whole)
-            FAIL_UNLESS(i = together(w, i, mask == FULL_MASK));
+            FAIL_UNLESS(i = together(w, i, mask == FULL_MASK, s->parent < 0, budget));
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
@@ -378,13 +403,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 child_gone(w, s->parent);
                 return NEXT_SPLIT;
             }
-            const uint32_t total = m->module->blocks[i->aux].total;
-            k->block_threads[i->aux] += lanes;
-            k->block_warps[i->aux]++;
-            w->instructions += total;
-            w->waited = i->op ? w->used : w->waited;
-            k->unreported += (uint64_t)total * lanes;
-            *budget -= total + 1;
+            enter_block(w, i, lanes, budget);
             i++;
             if (*budget < 0 && !meet) {
                 s->pc = pc + 1;
