@@ -225,6 +225,8 @@ bool ptx_decode_bits(struct decoder *d)
         k = arg(d, 4)->imm;
         count = 4;
         break;
+    case B_vabsdiff2: op = has(o, M_ADD) ? LANE_sum_diff_16x2 : LANE_diff_16x2; count = 4; break;
+    case B_vabsdiff4: op = has(o, M_ADD) ? LANE_sum_diff_8x4 : LANE_diff_8x4; count = 4; break;
     case B_fns: op = LANE_fns; count = 4; break;
     case B_dp2a:
     case B_dp4a: {
@@ -405,9 +407,9 @@ bool ptx_decode_mov(struct decoder *d)
 bool ptx_decode_cvta(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
+    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA) || has(o, M_SHARED_CLUSTER), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
     const uint64_t window = shared ? SHARED_WINDOW : local ? LOCAL_WINDOW : param ? PARAM_WINDOW : 0;
-    if (o->type_count != 1 || !is64(o->types[0]) || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || !is64(o->types[0]))
         return false;
     if (!window)
         return copy(d, T_U64);
