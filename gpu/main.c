@@ -8,6 +8,7 @@
 #include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
 #include "gpu/judge/judge.h"
+#include "gpu/selftest.h"
 #include "gpu/wire.h"
 
 #include <malloc.h>
@@ -21,6 +22,7 @@
 struct options {
     const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
     const char *shape, *candidate, *baseline, *mode, *target;
+    const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
     char **arguments;               /* what is left: files */
 };
@@ -39,6 +41,13 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
     {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
     {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
+    {"--corpus", "DIR", FLAG(corpus), "selftest: folder with attacks/ and honest/ (default: beside the operators)"},
+    {"--only", "NAME,...", FLAG(only), "selftest: these cases"},
+    {"--part", "PART", FLAG(part), "selftest: all, or fast: a case for each kind of defence (default: all)"},
+    {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
+    {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; on a card one)"},
+    {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
+    {"--json", "FILE", FLAG(json), "selftest: write results as JSON"},
 };
 
 static int run_devices(const struct options *o, const struct judge_config *c);
@@ -46,6 +55,8 @@ static int run_serve_devices(const struct options *o, const struct judge_config 
 static int run_judge(const struct options *o, const struct judge_config *c);
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
+static int run_canaries(const struct options *o, const struct judge_config *c);
+static int run_selftest(const struct options *o, const struct judge_config *c);
 
 static const struct {
     const char *name, *arguments, *text;
@@ -57,6 +68,8 @@ static const struct {
     {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures",
      run_judge_file, true},
     {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
+    {"canaries", "[OP|DIR]...", "checks that operators tell wrong results from right ones (default: all of them)", run_canaries, true},
+    {"selftest", "", "runs the red-team corpus: attacks must be caught, honest kernels accepted", run_selftest, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
 };
 
@@ -261,7 +274,12 @@ static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *
                          void **outputs, struct err *err)
 {
     (void)tensors;
-    return judge_baseline_outputs(ctx, s, inputs, outputs, err);
+    void *given[1][OP_MAX_TENSORS], *made[1][OP_MAX_TENSORS];
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        given[0][t] = (void *)(uintptr_t)inputs[t];
+        made[0][t] = outputs[t];
+    }
+    return judge_baseline_outputs(ctx, s, 1, given, made, err);
 }
 
 static int run_golden(const struct options *o, const struct judge_config *c)
@@ -282,6 +300,67 @@ static int run_golden(const struct options *o, const struct judge_config *c)
     }
     printf("%d of %d match\n", matches, o->argument_count);
     return o->argument_count && matches == o->argument_count ? 0 : 1;
+}
+
+/* ---- canaries ---- */
+
+/* A name of the set, or a folder with an op.json (which is then *ret_own). */
+static bool find_op(const struct op_set *ops, const char *which, const struct op **ret, struct op **ret_own, struct err *err)
+{
+    *ret = op_set_find(ops, which);
+    if (*ret)
+        return true;
+    if (!strchr(which, '/'))
+        return err_set(err, ERR_NOT_FOUND, "there is no operator \"%s\" (a folder has a slash in its name)", which);
+    if (!op_load(which, ret_own, err))
+        return false;
+    *ret = *ret_own;
+    return true;
+}
+
+/* The baseline's shape is looked up in the set: a folder's own operator is all of it. */
+static bool check_op(const struct judge_config *c, const char *which, struct err *err)
+{
+    cleanup(op) struct op *own = NULL;
+    cleanup(json) json_t *report = NULL;
+    const struct op *op;
+    if (!find_op(c->ops, which, &op, &own, err))
+        return false;
+    const struct op_set one = {1, &own};
+    struct judge_config mine = *c;
+    if (own)
+        mine.ops = &one;
+    if (!judge_check_op(&mine, op, &report, err))
+        return false;
+    printf("ok    %s: %d canaries caught, %d skipped, over %d choices of dtypes\n", op->name, (int)json_int(report, "caught", 0),
+           (int)json_int(report, "skipped", 0), (int)json_array_size(json_object_get(report, "shapes")));
+    return true;
+}
+
+static int run_canaries(const struct options *o, const struct judge_config *c)
+{
+    int passed = 0, count = o->argument_count ? o->argument_count : c->ops->count;
+    for (int i = 0; i < count; i++) {
+        const char *which = o->argument_count ? o->arguments[i] : c->ops->list[i]->name;
+        struct err err = {0};
+        if (check_op(c, which, &err))
+            passed++;
+        else
+            printf("FAIL  %s: %s\n", which, err.text);
+        fflush(stdout);
+    }
+    printf("%d of %d pass\n", passed, count);
+    return count && passed == count ? 0 : 1;
+}
+
+/* ---- selftest ---- */
+
+static int run_selftest(const struct options *o, const struct judge_config *c)
+{
+    const struct selftest_options s = {.ops = c->ops, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .sandbox_minimum = o->sandbox_minimum,
+                                       .device = o->device && *o->device ? o->device : "sim", .corpus = o->corpus, .only = o->only,
+                                       .shard = o->shard, .part = o->part, .json = o->json, .resume = o->resume, .jobs = o->jobs};
+    return selftest_run(&s);
 }
 
 /* ---- main ---- */

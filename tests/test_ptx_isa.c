@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* "add.f32 %r0, %r1, %r2;": results first; immediates are their largest value. */
-static void print_statement(const struct ptx_isa_variant *v)
+static void statement(struct buf *to, const struct ptx_isa_variant *v)
 {
     static const struct { const char *kind, *name; } names[] = {{"pred", "p"}, {"b8", "b"}, {"b16", "h"}, {"b32", "r"}, {"b64", "rd"}};
-    printf("%s", v->opcode);
+    buf_str(to, v->opcode);
     for (int i = 0; i < v->result_count + v->source_count; i++) {
         const struct ptx_isa_operand *o = i < v->result_count ? &v->results[i] : &v->sources[i - v->result_count];
         const char *kind = ptx_isa_register(o->type), *name = "?";
@@ -21,11 +21,11 @@ static void print_statement(const struct ptx_isa_variant *v)
                 name = names[k].name;
         const char *between = !i ? " " : i < v->result_count ? "|" : ", ";
         if (o->immediate)
-            printf("%s%lld", between, (long long)o->most);
+            buf_fmt(to, "%s%lld", between, (long long)o->most);
         else
-            printf("%s%%%s%d", between, name, i);
+            buf_fmt(to, "%s%%%s%d", between, name, i);
     }
-    printf(";");
+    buf_str(to, ";");
 }
 
 static int list(void)
@@ -35,8 +35,9 @@ static int list(void)
         const struct ptx_isa_row *row = ptx_isa_row(i);
         for (int n = 0; (row->group == ISA_LANE || row->group == ISA_CARRY) && ptx_isa_expand(row, n, &v); n++) {
             printf("%d %d ", i, row->sm);
-            print_statement(&v);
-            printf("\n");
+            cleanup(buf) struct buf text = {0};
+            statement(&text, &v);
+            printf("%s\n", buf_cstr(&text));
         }
     }
     return 0;
@@ -65,6 +66,32 @@ static void rows_expand_and_are_found(void)
     fprintf(stderr, "%d rows, %d forms, %d of them of lanes\n", ptx_isa_row_count, variants, lanes);
 }
 
+/* Every form of the lane rows is known to the decoders. */
+static void forms_are_decoded(void)
+{
+    cleanup(buf) struct buf text = {0}, missing = {0};
+    buf_str(&text, ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() {\n.reg .pred %p<9>; .reg .b8 %b<9>; .reg .b16 %h<9>;"
+                   ".reg .b32 %r<9>; .reg .b64 %rd<9>;\n");
+    struct ptx_isa_variant v;
+    for (int i = 0; ptx_isa_row(i); i++)
+        for (int n = 0; ptx_isa_row(i)->group <= ISA_CARRY && ptx_isa_expand(ptx_isa_row(i), n, &v); n++) {
+            statement(&text, &v);
+            buf_str(&text, "\n");
+        }
+    buf_str(&text, "ret;\n}\n");
+    cleanup(ptx) struct ptx_module *m = NULL;
+    struct ptx_finding finding = {0};
+    struct err err = {0};
+    check(ptx_parse(text.data, text.size, NULL, &m, &finding, &err) && m);
+    if (m)
+        ptx_unsupported(m, &missing);
+    else
+        fprintf(stderr, "%s %s\n", finding.text, err.text);
+    if (missing.size)
+        fprintf(stderr, "not decoded: %s\n", buf_cstr(&missing));
+    check(!missing.size);
+}
+
 static void others_are_refused(void)
 {
     static const char *const good[] = {"add.sat.ftz.rn.f32", "cvt.satfinite.rn.bf16x2.f32", "fma.relu.rn.bf16x2", "min.NaN.ftz.xorsign.abs.f32",
@@ -84,5 +111,6 @@ int main(int argc, char **argv)
         return list();
     rows_expand_and_are_found();
     others_are_refused();
+    forms_are_decoded();
     return test_done();
 }

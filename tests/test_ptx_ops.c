@@ -67,7 +67,10 @@ static void one(const char *snippet, char kind, uint64_t a, uint64_t b, uint64_t
     if (!strchr(snippet, '@') && !strchr(snippet, '{') && strchr(snippet, ';') == snippet + strlen(snippet) - 1) {
         snprintf(guarded, sizeof guarded, "setp.eq.u32 %%p8, 0, 0; @%%p8 %s", snippet);
         got = 0xbad;
-        check(run_one(guarded, kind, in, &got, false) && got == want);
+        const bool same = run_one(guarded, kind, in, &got, false) && got == want;
+        if (!same)
+            fprintf(stderr, "%s: got %#" PRIx64 ", wanted %#" PRIx64 "\n", guarded, got, want);
+        check(same);
     }
 }
 
@@ -429,6 +432,16 @@ static void conversions(void)
     one("cvta.shared.u64 %rd8, %rd1; cvta.to.shared.u64 %rd9, %rd8;", 'D', 64, 0, 0, 64);
 }
 
+static void wide(void)
+{
+    one("{.reg .b128 %q<3>; mov.b128 %q0, {%rd1, %rd2}; mov.b128 %q1, %q0; mov.b128 {%rd3, %rd9}, %q1; sub.s64 %rd9, %rd9, %rd3;}", 'D', 3, 10, 0, 7);
+    one("{mov.b128 {%rd1, %rd2}, {%rd2, %rd1}; sub.s64 %rd9, %rd1, %rd2;}", 'D', 3, 10, 0, 7);
+    one("{.reg .b128 %q<3>; .local .align 16 .b8 l[32]; mov.b128 %q0, {%rd1, %rd2}; st.local.b128 [l+16], %q0; ld.local.b128 %q1, [l+16];"
+        "mov.b128 {%rd3, %rd9}, %q1; ld.local.u64 %rd8, [l+16]; mul.lo.u64 %rd9, %rd9, %rd8; sub.s64 %rd9, %rd9, %rd3;}", 'D', 3, 10, 0, 27);
+    one("{.shared .align 32 .b8 s[32]; mul.lo.u32 %r4, %r1, 2; st.shared.v8.b32 [s], {%r1, %r4, %r1, %r4, %r1, %r4, %r1, %r2};"
+        "ld.shared.v8.b32 {%r5, %r5, %r5, %r5, %r5, %r6, %r7, %r9}, [s]; sub.s32 %r9, %r9, %r6;}", 'r', 3, 10, 0, 4);
+}
+
 /* mov and set of special registers, ballots and shuffles are checked in test_ptx_flow.c */
 int main(void)
 {
@@ -438,6 +451,7 @@ int main(void)
     floats();
     halves();
     conversions();
+    wide();
     uint64_t ignored;
     const uint64_t none[3] = {0};
     check(!run_one("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r1}, {%r1,%r2}, {%f1,%f2,%f3,%f4};", 'f',

@@ -127,7 +127,7 @@ static void compare_gains(const struct judge *j, const struct audit_report *mine
                                      traced / published - 1 > 0.03 || traced / published - 1 < -0.03 ? "flag" : "ok"));
 }
 
-bool phase_audit(struct judge *j, struct verdict *v, struct err *err)
+static bool audit(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *sides[SIDES] = {&j->sides[CANDIDATE], j->sides[BASELINE].present ? &j->sides[BASELINE] : NULL};
     struct audit_report reports[SIDES];
@@ -159,4 +159,13 @@ bool phase_audit(struct judge *j, struct verdict *v, struct err *err)
     else if (sides[BASELINE])
         compare_gains(j, &reports[CANDIDATE], &reports[BASELINE], j->phase);
     return true;
+}
+
+bool phase_audit(struct judge *j, struct verdict *v, struct err *err)
+{
+    bool ok = audit(j, v, err);
+    cleanup(json) json_t *copy = json_deep_copy(j->phase);
+    json_object_del(copy, "phase");
+    json_put(j->figures, "audit", json_incref(copy));
+    return ok;
 }

@@ -42,6 +42,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"assemble", R(COMPILE), child_do_assemble},
     {"shape", R(REFERENCE) | RUNS, do_shape},
     {"reference", R(REFERENCE), child_do_reference},
+    {"canaries", R(REFERENCE), child_do_canaries},
     {"open", RUNS, child_do_open},
     {"scan", RUNS, child_do_scan},
     {"load", RUNS, child_do_load},
@@ -79,7 +80,7 @@ static bool one_job(struct child_state *s, enum sandbox_role role, const json_t 
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         if (strcmp(jobs[i].name, what) != 0 || !(jobs[i].roles & 1u << role))
             continue;
-        bool needs_shape = role != SANDBOX_COMPILE && jobs[i].job != do_shape;
+        bool needs_shape = role != SANDBOX_COMPILE && jobs[i].job != do_shape && jobs[i].job != child_do_canaries;
         if (needs_shape && !s->op)
             return err_set(err, ERR_INTERNAL, "job \"%s\" before the shape", what);
         return jobs[i].job(s, job, err);

@@ -46,12 +46,18 @@ struct block;
 struct insn;
 struct worker;
 
+/* What is ordered before whoever is told: clocks of a block's warps (race_object.c). */
+struct race_object {
+    uint32_t seen[32], fence[32], horizon, fence_horizon;
+    bool has_fence;
+};
+
 struct mbarrier {
     uint32_t at;                /* offset in its block's shared memory, + 1; 0: a free place of the table */
     bool live;
     uint32_t expected, pending, phase;
     int32_t bytes;              /* to come in this phase; below 0: more came than was announced so far */
-    uint32_t gathered[32], released[32];   /* clocks of who arrived: up to now, when the last phase was complete */
+    struct race_object gathered, released;   /* of who arrived: up to now, when the last phase was complete */
 };
 struct mbarrier_table { struct mbarrier *items; uint32_t count, capacity; };
 

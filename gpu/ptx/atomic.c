@@ -57,10 +57,12 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (p.init && !bits_all(p.init, p.offset, i->size) && !(i->op == M_EXCH && !i->dst))
             return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, i->size, false);
-        const bool shared = memory_is_shared(w, &p), lock = m->many && p.region;
-        if (shared && !race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_ATOMIC))
+        const bool lock = m->many && p.region;
+        if (p.home && !race_shared(w, i, lane, p.home, p.offset, i->size, RACE_ATOMIC))
             return false;
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
+            return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
             return false;
         atomic_flag *flag = &m->atomic_locks[(p.offset >> 3) & 63];
         while (lock && atomic_flag_test_and_set_explicit(flag, memory_order_acquire))

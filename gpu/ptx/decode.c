@@ -6,6 +6,7 @@
  * operand is always an offset. Moves of such slots, and moves within a block, become aliases instead of instructions.
  */
 #include "gpu/ptx/decode.h"
+#include "gpu/ptx/isa.h"
 
 #include <string.h>
 
@@ -48,8 +49,17 @@ static void out_of_memory(struct decoder *x)
     x->failed = true;
 }
 
+/* Where a warp may stop and others run on: it comes back in the home mode. */
+static bool may_wait(enum insn_kind kind)
+{
+    return kind == K_BAR || kind == K_SHFL || kind == K_VOTE || kind == K_MATCH || kind == K_REDUX || kind == K_WARP_BAR ||
+           kind == K_MBARRIER || kind == K_CLUSTER_WAIT;
+}
+
 struct insn *emit(struct decoder *x, enum insn_kind kind)
 {
+    if (may_wait(kind))
+        set_mode(x, x->home_mode);
     static _Thread_local struct insn nowhere;
     struct ptx_module *m = x->m;
     if (!ptx_grow(m, (void **)&m->code, &m->code_capacity, m->code_count, sizeof *m->code)) {
@@ -173,12 +183,14 @@ void lane(struct decoder *x, enum lane_op op, uint32_t dst, uint32_t a, uint32_t
     lane_k(x, op, dst, a, b, c, 0);
 }
 
-static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes == 8 ? 8 : 4; }
+static unsigned reg_width(enum ptx_type t) { return ptx_types[t].bytes >= 8 ? ptx_types[t].bytes : 4; }
 
 static uint32_t reg_slot(struct decoder *x, uint32_t reg)
 {
-    if (!x->slots[reg])
-        x->slots[reg] = slot_new(x, reg_width((enum ptx_type)x->f->reg_types[reg]));
+    if (!x->slots[reg]) {
+        x->slots[reg] = x->preset[reg] ? x->preset[reg] : slot_new(x, reg_width((enum ptx_type)x->f->reg_types[reg]));
+        x->owns[reg] = 1;
+    }
     return x->slots[reg];
 }
 
@@ -200,6 +212,15 @@ static uint32_t fit(struct decoder *x, uint32_t slot, unsigned have, enum ptx_ty
         slot = t;
     }
     return slot;
+}
+
+bool halves_of(struct decoder *x, const struct operand *o, uint32_t *ret)
+{
+    if (o->kind != O_REG || o->negated || x->f->reg_types[o->id] != T_B128)
+        return false;
+    ret[0] = reg_slot(x, o->id);
+    ret[1] = ret[0] + 8 * WARP_LANES;
+    return true;
 }
 
 uint64_t variable_address(const struct ptx_module *m, const struct function *fn, const struct variable *v)
@@ -408,6 +429,8 @@ uint32_t param_slot(struct decoder *x, uint32_t offset, unsigned bytes, bool sig
 /* ---- statements ---- */
 static enum ptx_class class_of(const struct decoder *x)
 {
+    if (x->op.row >= 0)
+        return (enum ptx_class)ptx_isa_row(x->op.row)->class_;
     const enum ptx_class c = (enum ptx_class)classes[x->op.base];
     const enum ptx_type t = x->op.type_count ? x->op.types[x->op.type_count - 1] : T_NONE;
     if (c == PTX_CLASS_GLOBAL)
@@ -446,7 +469,7 @@ static void decode_stmt(struct decoder *x)
     const int mode = x->mode;
     x->pending_count = 0;
     x->temps[0].used = x->temps[1].used = 0;
-    if (x->op.base == B_UNKNOWN || x->op.unknown_mod || !decoders[x->op.base](x)) {
+    if (x->op.base == B_UNKNOWN || x->op.row == -1 || (x->op.row < 0 && x->op.unknown_mod) || !decoders[x->op.base](x)) {
         m->code_count = start;
         x->mode = mode;
         x->pending_count = 0;
@@ -541,47 +564,24 @@ static void mark_leaders(struct decoder *x, uint8_t *leader)
     }
 }
 
-static void decode_function(struct decoder *x)
+/* All statements of the function, from `file_top` on in the register file. */
+static void decode_statements(struct decoder *x, const uint8_t *leader)
 {
     struct ptx_module *m = x->m;
     struct function *fn = x->f;
-    const uint32_t count = fn->stmt_count;
-    cleanup(mem) void *leaders = xalloc(count + 1), *bases = xalloc(count + 1), *pcs = xarray(count + 1, sizeof(uint32_t)),
-                      *slots = xarray(fn->reg_count + 1, sizeof(uint32_t)), *defs = xalloc(fn->reg_count + 1),
-                      *def_stmts = xarray(fn->reg_count + 1, sizeof(uint32_t)), *fixed = xalloc(fn->reg_count + 1),
-                      *refs = xalloc(fn->reg_count + 1),
-                      *tracked = xarray(fn->reg_count + 1, sizeof(uint32_t));
-    x->refs = refs;
-    x->tracked = tracked;
-    const uint32_t tracked_before = m->tracked_count;
-    uint8_t *leader = leaders;
-    x->op_base = bases;
-    x->stmt_pc = pcs;
-    x->slots = slots;
-    x->defs = defs;
-    x->def_stmt = def_stmts;
-    x->is_fixed = fixed;
-    for (uint32_t n = 0; n < count; n++) {
-        const uint32_t name = m->stmts[fn->stmt_first + n].opcode;
-        if (!x->cached[name]) {
-            ptx_opcode_parse(ptx_name(m, name), &x->cache[name]);
-            x->cached[name] = 1;
-        }
-        x->op_base[n] = (uint8_t)x->cache[name].base;
-    }
-    count_defs(x);
-    mark_leaders(x, leader);
-    unwritten_find(x, leader);
-    x->tracks = m->tracked_count != tracked_before;
+    const uint32_t count = fn->stmt_count, first_block = m->block_count;
+    memset(x->slots, 0, fn->reg_count * sizeof *x->slots);
+    memset(x->owns, 0, fn->reg_count);
+    memset(x->is_fixed, 0, fn->reg_count);
     x->block_count = 0;
     memset(x->temps, 0, sizeof x->temps);
     x->const_count = 0;
     if (x->const_size)
         memset(x->consts, 0, x->const_size * sizeof *x->consts);
     x->mode = x->home_mode;
+    fn->carry_slot = 0;
     fn->code_first = m->code_count;
     fn->fill_first = m->fill_count;
-    const uint32_t first_block = m->block_count;
     for (uint32_t n = 0; n < count && !x->failed; n++) {
         x->stmt_index = fn->stmt_first + n;
         x->stmt = &m->stmts[x->stmt_index];
@@ -606,6 +606,65 @@ static void decode_function(struct decoder *x)
     fn->fill_count = m->fill_count - fn->fill_first;
     if (!x->failed)
         x->failed = !flow_finish(x, first_block);
+}
+
+/* Once more, with common slots for registers that live in one block. What is known of loads stays as first found: it goes by slots. */
+static void decode_again(struct decoder *x, const uint8_t *leader, uint32_t base, uint32_t first_block, uint32_t first_list)
+{
+    struct ptx_module *m = x->m;
+    const uint32_t first = x->f->code_first, size = m->code_count - first;
+    uint32_t top;
+    if (x->failed || !slots_share(x, base, &top))
+        return;
+    cleanup(mem) void *flags_memory = xalloc(size + 1);
+    uint8_t *flags = flags_memory;
+    for (uint32_t n = 0; n < size; n++)
+        flags[n] = m->code[first + n].flags;
+    m->code_count = first;
+    m->fill_count = x->f->fill_first;
+    m->block_count = first_block;
+    m->list_count = first_list;
+    x->file_top = top;
+    decode_statements(x, leader);
+    BUG_ON(!x->failed && m->code_count - first != size);
+    for (uint32_t n = 0; n < size && !x->failed; n++)
+        m->code[first + n].flags = flags[n];
+}
+
+static void decode_function(struct decoder *x)
+{
+    struct ptx_module *m = x->m;
+    struct function *fn = x->f;
+    const uint32_t count = fn->stmt_count, base = x->file_top, first_block = m->block_count, first_list = m->list_count;
+    const size_t regs = (size_t)fn->reg_count + 1;
+    cleanup(mem) void *leaders = xalloc(count + 1), *bases = xalloc(count + 1), *pcs = xarray(count + 1, sizeof(uint32_t)),
+                      *words = xarray(regs, 4 * sizeof(uint32_t)), *bytes = xarray(regs, 4);
+    uint8_t *leader = leaders;
+    x->op_base = bases;
+    x->stmt_pc = pcs;
+    x->slots = words;
+    x->preset = x->slots + regs;
+    x->def_stmt = x->preset + regs;
+    x->tracked = x->def_stmt + regs;
+    x->defs = bytes;
+    x->refs = x->defs + regs;
+    x->is_fixed = x->refs + regs;
+    x->owns = x->is_fixed + regs;
+    const uint32_t tracked_before = m->tracked_count;
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t name = m->stmts[fn->stmt_first + n].opcode;
+        if (!x->cached[name]) {
+            ptx_opcode_parse(ptx_name(m, name), &x->cache[name]);
+            x->cached[name] = 1;
+        }
+        x->op_base[n] = (uint8_t)x->cache[name].base;
+    }
+    count_defs(x);
+    mark_leaders(x, leader);
+    unwritten_find(x, leader);
+    x->tracks = m->tracked_count != tracked_before;
+    decode_statements(x, leader);
+    decode_again(x, leader, base, first_block, first_list);
     fn->decoded = true;
 }
 

@@ -15,6 +15,7 @@
 #define constant ptx_decode_constant
 #define source ptx_decode_source
 #define dest ptx_decode_dest
+#define halves_of ptx_decode_halves_of
 #define lane ptx_decode_lane
 #define lane_k ptx_decode_lane_k
 #define set_mode ptx_decode_set_mode
@@ -27,6 +28,7 @@
 #define address ptx_decode_address
 #define space_of_op ptx_decode_space
 #define decode_cluster_barrier ptx_decode_cluster_barrier
+#define slots_share ptx_decode_slots_share
 #define unwritten_find ptx_decode_unwritten_find
 #define unwritten_before ptx_decode_unwritten_before
 #define unwritten_after ptx_decode_unwritten_after
@@ -54,6 +56,8 @@ struct decoder {
     struct opcode op;
     uint32_t stmt_index;
     uint32_t *slots;            /* by register, 0 not yet */
+    uint32_t *preset;           /* by register: the slot it is to have; 0: one of its own */
+    uint8_t *owns;              /* by register: its slot was made for it, it is no alias */
     uint32_t file_top;
     struct temp_pool temps[2];  /* of 4 and of 8 bytes */
     uint32_t pred;              /* slot of the statement's predicate */
@@ -94,6 +98,8 @@ bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /*
 uint32_t source(struct decoder *d, const struct operand *o, enum ptx_type type);
 /* Where to put a result of that type; the move to a register of another width is emitted by decode_stmt afterwards. */
 uint32_t dest(struct decoder *d, const struct operand *o, enum ptx_type type);
+/* A .b128 register is two slots of 8 bytes: the lower and the upper half. False: the operand is no such register. */
+bool halves_of(struct decoder *d, const struct operand *o, uint32_t *ret);
 void lane(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c);
 void lane_k(struct decoder *d, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k);
 void set_mode(struct decoder *d, int mode);
@@ -116,4 +122,5 @@ void unwritten_after(struct decoder *d);
 bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned bytes, bool fixed);
 bool fixed_here(const struct decoder *d, const struct operand *o);
 uint32_t param_slot(struct decoder *d, uint32_t offset, unsigned bytes, bool sign);
+bool slots_share(struct decoder *d, uint32_t base, uint32_t *ret_top);   /* after flow_finish; sets preset */
 bool flow_finish(struct decoder *d, uint32_t first_block);   /* branch targets and reconvergence points; flow.c */

@@ -78,14 +78,14 @@ bool ptx_decode_mbarrier(struct decoder *d)
     return true;
 }
 
-/* mapa{.shared::cluster}.u32|u64 d, a, rank; getctarank{.shared::cluster}.u32 d, a */
+/* mapa{.shared::cluster}.u32|u64 d, a, rank; getctarank{.shared::cluster}.u32|u64 d, a: the type is the address's */
 bool ptx_decode_mapa(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const bool rank = o->base == B_getctarank, generic = !has(o, M_SHARED_CLUSTER);
     const enum ptx_type t = o->types[0];
     const struct operand from = *arg(d, 1);
-    if (o->type_count != 1 || (t != T_U32 && (t != T_U64 || rank)) || d->stmt->count != (rank ? 2u : 3u) || (!rank && generic && t != T_U64))
+    if (o->type_count != 1 || (t != T_U32 && t != T_U64) || d->stmt->count != (rank ? 2u : 3u) || (generic && t != T_U64))
         return false;
     uint32_t a;
     if (from.kind == O_REG && d->f->reg_types[from.id] != T_PRED && ptx_types[d->f->reg_types[from.id]].bytes == 4) {
@@ -95,14 +95,14 @@ bool ptx_decode_mapa(struct decoder *d)
     } else {
         a = source(d, &from, T_U64);
     }
-    const uint32_t b = rank ? 0 : source(d, arg(d, 2), T_U32), dst = dest(d, arg(d, 0), t);
+    const uint32_t b = rank ? 0 : source(d, arg(d, 2), T_U32), dst = dest(d, arg(d, 0), rank ? T_U32 : t);
     if (!a || !dst || (!rank && !b))
         return false;
     struct insn *i = emit_at(d, K_MAPA, a, 0, generic ? SPACE_GENERIC : SPACE_CLUSTER);
     i->b = b;
     i->dst = dst;
     i->op = rank;
-    i->size = ptx_types[t].bytes;
+    i->size = rank ? 4 : ptx_types[t].bytes;
     i->flags |= i->size == 8 ? F_DST64 : 0;
     return true;
 }

@@ -78,8 +78,16 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
     const uint64_t start = v->offset + (uint64_t)at->imm;
     const unsigned bytes = ptx_types[t].bytes;
     const struct operand to = *arg(d, 0);
-    if (start + vec * bytes > d->f->param_bytes || bytes > 8)
+    if (start + vec * bytes > d->f->param_bytes)
         return false;
+    uint32_t halves[2];
+    if (bytes == 16) {
+        if (vec != 1 || !halves_of(d, &to, halves))
+            return false;
+        lane(d, LANE_mov_64, halves[0], param_slot(d, (uint32_t)start, 8, false), 0, 0);
+        lane(d, LANE_mov_64, halves[1], param_slot(d, (uint32_t)start + 8, 8, false), 0, 0);
+        return true;
+    }
     for (unsigned i = 0; i < vec; i++) {
         const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
         const uint32_t from = param_slot(d, (uint32_t)(start + i * bytes), bytes, false);
@@ -98,13 +106,13 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
 bool ptx_decode_ld(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const enum ptx_type t = o->types[0];
-    const unsigned vec = vector_of(o);
+    enum ptx_type t = o->types[0];
+    unsigned vec = vector_of(o);
     const struct operand to = *arg(d, 0), at = *arg(d, 1);
     enum ptx_space space = space_of_op(o);
     uint32_t slot, slots[8];
     int64_t offset;
-    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED)
+    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || (t == T_B128 && vec > 1) || t == T_PRED)
         return false;
     if (vec > 1 && (to.kind != O_LIST || to.count != vec))
         return false;
@@ -115,10 +123,17 @@ bool ptx_decode_ld(struct decoder *d)
     }
     if (!address(d, &at, &slot, &offset))
         return false;
-    for (unsigned i = 0; i < vec; i++) {
-        const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
-        if (!(slots[i] = dest(d, &one, t)))
+    if (t == T_B128) { /* as two items of eight bytes */
+        if (!halves_of(d, &to, slots))
             return false;
+        t = T_B64;
+        vec = 2;
+    } else {
+        for (unsigned i = 0; i < vec; i++) {
+            const struct operand one = vec == 1 ? to : d->m->operands[to.id + i];
+            if (!(slots[i] = dest(d, &one, t)))
+                return false;
+        }
     }
     const uint32_t list = list_add(d, slots, vec);
     struct insn *i = emit(d, K_LD);
@@ -140,13 +155,13 @@ bool ptx_decode_ld(struct decoder *d)
 bool ptx_decode_st(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const enum ptx_type t = o->types[0];
-    const unsigned vec = vector_of(o);
+    enum ptx_type t = o->types[0];
+    unsigned vec = vector_of(o);
     const struct operand at = *arg(d, 0), from = *arg(d, 1);
     enum ptx_space space = space_of_op(o);
     uint32_t slot, slots[8];
     int64_t offset;
-    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || ptx_types[t].bytes > 8 || t == T_PRED || has(o, M_ASYNC) ||
+    if (o->type_count != 1 || d->stmt->count < 2 || d->stmt->count > 3 || (t == T_B128 && vec > 1) || t == T_PRED || has(o, M_ASYNC) ||
         has(o, M_BULK))
         return false;
     if (vec > 1 && (from.kind != O_LIST || from.count != vec))
@@ -158,10 +173,17 @@ bool ptx_decode_st(struct decoder *d)
     }
     if (!address(d, &at, &slot, &offset))
         return false;
-    for (unsigned i = 0; i < vec; i++) {
-        const struct operand one = vec == 1 ? from : d->m->operands[from.id + i];
-        if (!(slots[i] = source(d, &one, t)))
+    if (t == T_B128) {
+        if (!halves_of(d, &from, slots))
             return false;
+        t = T_B64;
+        vec = 2;
+    } else {
+        for (unsigned i = 0; i < vec; i++) {
+            const struct operand one = vec == 1 ? from : d->m->operands[from.id + i];
+            if (!(slots[i] = source(d, &one, t)))
+                return false;
+        }
     }
     const uint32_t list = list_add(d, slots, vec);
     struct insn *i = emit(d, K_ST);

@@ -263,3 +263,13 @@ int ptx_isa_find(const char *opcode)
             return i;
     return -1;
 }
+
+bool ptx_isa_has_family(const char *opcode)
+{
+    const struct span word = {opcode, strcspn(opcode, ".")};
+    for (int i = 0; i < ptx_isa_row_count; i++)
+        if (ptx_isa_rows[i].group != ISA_MEMORY && ptx_isa_rows[i].group != ISA_SYNC && ptx_isa_rows[i].group != ISA_MATRIX &&
+            ptx_isa_rows[i].group != ISA_NOTHING && first_word_is(first_group(ptx_isa_rows[i].pattern), word))
+            return true;
+    return false;
+}

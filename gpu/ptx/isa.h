@@ -70,4 +70,9 @@ bool ptx_isa_expand(const struct ptx_isa_row *row, int variant, struct ptx_isa_v
 const char *ptx_isa_register(enum ptx_type type);
 /* The first row that allows the whole opcode "add.rn.f32"; -1: none. */
 int ptx_isa_find(const char *opcode);
+/*
+ * Some row of lanes or control is of the family, "add": what no row of it allows is refused. Other families' rows are not yet all
+ * there is: what none of them allows is left to the decoder.
+ */
+bool ptx_isa_has_family(const char *opcode);
 bool ptx_isa_matches(const struct ptx_isa_row *row, const char *opcode);

@@ -87,7 +87,7 @@ static void phase_end(struct mbarrier *b)
         return;
     b->phase++;
     b->pending = b->expected;
-    memcpy(b->released, b->gathered, sizeof b->released);
+    b->released = b->gathered;
 }
 
 bool mbarrier_complete(struct warp *w, const struct insn *i, int lane, struct mbarrier *b, uint32_t count, int64_t bytes)
@@ -122,7 +122,7 @@ static bool init(struct warp *w, const struct insn *i, int lane, const struct pl
         return bad(w, i, lane, at, "which is set up for no arrivals, or for more than 1048575");
     if (table_find(&p->home->mbarriers, at))
         return bad(w, i, lane, at, "which is set up again without mbarrier.inval");
-    if (!race_check(w, i, lane, at, 8, RACE_WRITE))
+    if (!race_shared(w, i, lane, p->home, at, 8, RACE_WRITE))
         return false;
     struct mbarrier *b = table_add(&p->home->mbarriers, at);
     b->live = true;
@@ -134,7 +134,7 @@ static bool init(struct warp *w, const struct insn *i, int lane, const struct pl
 static bool inval(struct warp *w, const struct insn *i, int lane, const struct place *p)
 {
     struct mbarrier *b = mbarrier_live(w, i, lane, p->home, (uint32_t)p->offset);
-    if (!b || !race_check(w, i, lane, (uint32_t)p->offset, 8, RACE_WRITE))
+    if (!b || !race_shared(w, i, lane, p->home, p->offset, 8, RACE_WRITE))
         return false;
     if (flight_targets(p->home, b))
         return bad(w, i, lane, (uint32_t)p->offset, "which is invalidated while a copy that will arrive there is in flight");
@@ -142,7 +142,7 @@ static bool inval(struct warp *w, const struct insn *i, int lane, const struct p
     return true;
 }
 
-static bool arrive(struct warp *w, const struct insn *i, int lane, struct mbarrier *b)
+static bool arrive(struct warp *w, const struct insn *i, int lane, const struct block *home, struct mbarrier *b)
 {
     const uint32_t at = b->at - 1, count = value32(w, i->b, lane, 1);
     if (!count || count > MOST_COUNT)
@@ -152,8 +152,7 @@ static bool arrive(struct warp *w, const struct insn *i, int lane, struct mbarri
         return false;
     if (i->aux & MB_NO_COMPLETE && count >= b->pending)
         return bad(w, i, lane, at, "where an arrival with .noComplete completes the phase");
-    if (!(i->aux & MB_RELAXED))
-        race_object_release(w, b->gathered);
+    (i->aux & MB_RELAXED ? race_object_publish : race_object_release)(w, 1u << lane, &b->gathered, home, race_phase_key(home, at, b->phase));
     if (i->op == MB_DROP) {
         if (count > b->expected)
             return bad(w, i, lane, at, "where more drop out than are expected");
@@ -196,8 +195,7 @@ static int test(struct warp *w, const struct insn *i, int lane, struct block *ho
     if (yes > 0) {
         if (!flight_observe(w, home, b))
             return -1;
-        if (!(i->aux & MB_RELAXED))
-            race_object_acquire(w, b->released);
+        (i->aux & MB_RELAXED ? race_object_observe : race_object_acquire)(w, 1u << lane, &b->released, race_phase_key(home, b->at - 1, b->phase - 1));
     }
     ((uint32_t *)slot(w, i->dst))[lane] = yes > 0 ? ~0u : 0;
     return yes;
@@ -224,13 +222,13 @@ int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int 
             continue;
         }
         struct mbarrier *b = mbarrier_live(w, i, lane, p.home, (uint32_t)p.offset);
-        if (!b || (p.home == w->block && !race_check(w, i, lane, (uint32_t)p.offset, 8, RACE_ATOMIC)))
+        if (!b || !race_mbarrier(w, i, lane, p.home, p.offset))
             return -1;
         const int64_t bytes = value32(w, i->c, lane, 0);
         if (bytes > MOST_COUNT)
             return bad(w, i, lane, b->at - 1, "for which more than 1048575 bytes are announced"), -1;
         if (i->op == MB_ARRIVE || i->op == MB_DROP) {
-            if (!arrive(w, i, lane, b))
+            if (!arrive(w, i, lane, p.home, b))
                 return -1;
         } else if (i->op == MB_EXPECT || i->op == MB_COMPLETE) {
             if (!mbarrier_complete(w, i, lane, b, 0, i->op == MB_EXPECT ? -bytes : bytes))

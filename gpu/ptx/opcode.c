@@ -1,5 +1,7 @@
 #include "gpu/ptx/opcode.h"
 
+#include "gpu/ptx/isa.h"
+
 #include <string.h>
 
 static const char *const bases[] = {
@@ -34,7 +36,8 @@ static enum ptx_base base_find(const char *text, size_t size)
 
 void ptx_opcode_parse(const char *text, struct opcode *ret)
 {
-    *ret = (struct opcode){.base = B_UNKNOWN};
+    const char *whole = text;
+    *ret = (struct opcode){.base = B_UNKNOWN, .row = -1};
     size_t n = strcspn(text, ".");
     ret->base = base_find(text, n);
     for (text += n; *text == '.'; text += n) {
@@ -53,4 +56,8 @@ void ptx_opcode_parse(const char *text, struct opcode *ret)
         else
             ret->unknown_mod = true;
     }
+    if (ret->base != B_UNKNOWN)
+        ret->row = ptx_isa_find(whole);
+    if (ret->base != B_UNKNOWN && ret->row < 0 && !ptx_isa_has_family(whole))
+        ret->row = -2;
 }

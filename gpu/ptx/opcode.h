@@ -11,11 +11,11 @@
     X(bfe, bits, INT) X(bfi, bits, INT) X(bfind, bits, INT) X(bmsk, bits, INT) X(bra, bra, CONTROL)                     \
     X(brev, bits, INT) X(brkpt, trap, CONTROL) X(brx, brx, CONTROL) X(call, call, CONTROL) X(clz, bits, INT)            \
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
-    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, none, INT)           \
+    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
-    X(fma, arith, F32) X(fns, none, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
+    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
     X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, none, MATRIX)                \
-    X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, none, INT) X(madc, carry, INT)   \
+    X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, arith, INT) X(madc, carry, INT)   \
     X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
     X(membar, fence, BARRIER) X(min, arith, INT) X(mma, none, MATRIX) X(mov, mov, MOVE) X(movmatrix, none, MATRIX)      \
     X(mul, arith, INT) X(mul24, arith, INT) X(multimem, none, ATOMIC) X(nanosleep, nop, CONTROL) X(neg, unary, INT)     \
@@ -65,7 +65,7 @@ enum ptx_base {
     X(ASYNC, "async") X(COMMIT_GROUP, "commit_group") X(WAIT_GROUP, "wait_group") X(WAIT_ALL, "wait_all") X(BULK, "bulk") \
     X(TENSOR, "tensor") X(MBARRIER, "mbarrier") X(FINITE, "finite") X(INFINITE, "infinite") X(NUMBER, "number")           \
     X(NOTANUMBER, "notanumber") X(NORMAL, "normal") X(SUBNORMAL, "subnormal") X(U, "u") X(PROXY, "proxy")                 \
-    X(ALIAS, "alias") X(L1, "L1") X(L2, "L2") X(CACHE_HINT, "L2::cache_hint") X(ZFILL, "zfill") \
+    X(ALIAS, "alias") X(PACK, "pack") X(L1, "L1") X(L2, "L2") X(CACHE_HINT, "L2::cache_hint") X(ZFILL, "zfill") \
     PTX_ASYNC_MOD_TABLE(X)
 enum ptx_mod {
 #define X(code, text) M_##code,
@@ -79,6 +79,7 @@ struct opcode {
     uint64_t mods[5];
     enum ptx_type types[4];
     int type_count;
+    int row;               /* of the instruction table; -1: none allows it, -2: its family has no rows */
     bool unknown_mod;      /* something that no table has */
     bool eviction;         /* a cache hint of some kind: L1::.., L2::.. */
 };

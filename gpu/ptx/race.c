@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-static void race_safe(struct warp *w)
+void race_safe(struct warp *w)
 {
     uint32_t least = UINT32_MAX;
     for (uint32_t j = 0; j < w->block->warp_count; j++)
@@ -41,7 +41,9 @@ void race_start(struct block *b)
         w->safe = b->warp_count == 1 ? UINT32_MAX >> 5 : 0;
     }
     const uint32_t n = b->worker->machine->shared_bytes;
-    if (!b->wrote)
+    if (b->watch)
+        race_cluster_start(b);
+    if (!b->wrote || b->watch)
         return;
     const size_t bytes = ((size_t)(n >> b->granule_shift) + 16) * sizeof(uint32_t);
     memset(b->wrote, 0, bytes);
@@ -57,6 +59,18 @@ static void join(uint32_t *to, const uint32_t *from)
         to[j] = to[j] > from[j] ? to[j] : from[j];
 }
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* What an address is known by to other blocks; 0: it is nothing to them. */
+static uint64_t known_as(const struct warp *w, const struct insn *i, uint64_t address)
+{
+    const struct block *b = w->block;
+    const bool window = i->space == SPACE_GENERIC && (address & ~(WINDOW_SIZE - 1)) == SHARED_WINDOW;
+    if (i->space != SPACE_SHARED && i->space != SPACE_CLUSTER && !window)
+        return address;
+    uint64_t offset = address & (WINDOW_SIZE - 1);
+    const struct block *home = b->watch ? cluster_home(b, &offset) : NULL;
+    return home ? race_key(home, offset) : 0;
+}
 
 /* What the warps that arrive have fenced, and have learned from other blocks, those that wait take along. */
 static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
@@ -115,11 +129,12 @@ void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
     }
 }
 
-void race_fence(struct warp *w)
+void race_fence(struct warp *w, uint32_t active)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_fence(w, active);
     b->any_fence = w->has_fence = true;
     join(w->seen, w->pending);
     w->horizon = w->fence_horizon = larger(w->horizon, w->pending_horizon);
@@ -134,15 +149,19 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool re
 {
     struct worker *k = w->block->worker;
     if (release)
-        race_fence(w);
+        race_fence(w, active);
+    lane_publish(w, active);
     if (!w->has_fence)
         return;
     join(w->block->sync, w->fence);
     w->block->sync_horizon = larger(w->block->sync_horizon, w->fence_horizon);
-    if (i->space == SPACE_SHARED || !k->machine->order)
+    if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order)
         return;
-    for (uint32_t rest = active; rest; rest &= rest - 1)
-        race_order_publish(w, k->addresses[first_lane(rest)]);
+    for (uint32_t rest = active; rest; rest &= rest - 1) {
+        const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
+        if (key)
+            race_order_publish(w, key);
+    }
 }
 
 void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire)
@@ -150,37 +169,22 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
     struct worker *k = w->block->worker;
     if (!k->machine->check_races)
         return;
+    lane_observe(w, active, acquire);
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
         w->pending_horizon = larger(w->pending_horizon, w->block->sync_horizon);
     }
-    for (uint32_t rest = i->space == SPACE_SHARED || !k->machine->order ? 0 : active; rest; rest &= rest - 1)
-        race_order_observe(w, k->addresses[first_lane(rest)]);
+    for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order ? 0 : active; rest; rest &= rest - 1) {
+        const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
+        if (key)
+            race_order_observe(w, key);
+    }
     w->block->any_observed |= w->pending_horizon != 0;
     if (acquire) {
         join(w->seen, w->pending);
         w->horizon = larger(w->horizon, w->pending_horizon);
         race_safe(w);
     }
-}
-
-void race_object_release(struct warp *w, uint32_t *object)
-{
-    struct block *b = w->block;
-    if (b->warp_count == 1 || !b->wrote)
-        return;
-    join(object, w->seen);
-    object[w->id] = object[w->id] > w->clock_now ? object[w->id] : w->clock_now;
-    w->clock_now = ++b->clock;
-    race_safe(w);
-}
-
-void race_object_acquire(struct warp *w, const uint32_t *object)
-{
-    if (w->block->warp_count == 1 || !w->block->wrote)
-        return;
-    join(w->seen, object);
-    race_safe(w);
 }
 
 /* From words to bytes: every entry four times. */
@@ -248,6 +252,8 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     struct block *b = w->block;
     if (!b->wrote)
         return true;
+    if (b->watch)
+        return race_shared(w, i, lane, b, offset, bytes, kind);
     if (b->granule_shift && ((offset | bytes) & 3))
         split_words(b);
     const uint32_t first = offset >> b->granule_shift, count = bytes >> b->granule_shift, bit = 1u << w->id;
@@ -258,7 +264,7 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     }
     b->any_atomic |= kind == RACE_ATOMIC;
     const struct lane_table *t = b->worker->machine->lanes;
-    if (!b->any_atomic && kind != RACE_STRONG_READ && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
+    if (!b->any_atomic && kind != RACE_STRONG_READ && kind != RACE_SAME && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                             w->clock_now, w->id)
                                              : t->race_write(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                              w->clock_now, w->id)))
@@ -266,6 +272,13 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     for (uint32_t g = first; g < first + count; g++) {
         const uint32_t at = g << b->granule_shift, size = 1u << b->granule_shift;
         const char *us = kind == RACE_READ || kind == RACE_STRONG_READ ? "reads" : kind == RACE_WRITE ? "writes" : "atomically changes";
+        if (kind == RACE_SAME) {
+            if (!b->read_clock[g])
+                b->readers[g] = bit, b->read_clock[g] = w->clock_now;
+            else
+                remember(w, w->clock_now, &b->read_clock[g], &b->readers[g]);
+            continue;
+        }
         if (b->wrote[g] && !ordered(w, b->wrote[g] & 31, b->wrote[g] >> 5))
             return race_report(w, i, lane, at, size, (int)(b->wrote[g] & 31), us, "writes");
         int other;

@@ -17,6 +17,9 @@
 #define race_actor_join ptx_run_race_actor_join
 #define race_actor_get ptx_run_race_actor_get
 #define race_before ptx_run_race_before
+#define race_each_actor ptx_run_race_each_actor
+#define race_touched_bytes ptx_run_race_touched_bytes
+#define race_safe ptx_run_race_safe
 
 /* Numbers of actors: 0 is nobody. A strong access (atomic, volatile) is told by a bit. */
 #define ACTOR_STRONG 0x80000000u
@@ -43,5 +46,9 @@ uint32_t race_actor_join(struct warp *w, uint32_t other);
 struct actor race_actor_get(const struct machine *m, uint32_t id);
 /* That actor's access is, or may be, ordered before what this warp does now. */
 bool race_before(const struct warp *w, uint32_t id);
+/* All actors that are remembered of a buffer, until `visit` says false. */
+bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context);
+size_t race_touched_bytes(uint64_t bytes);
+void race_safe(struct warp *w);
 /* Shadow memory for so many bytes more? */
 bool race_shadow_take(struct machine *m, size_t bytes);

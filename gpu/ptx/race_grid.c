@@ -13,6 +13,7 @@
  */
 #include "gpu/ptx/race.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -35,6 +36,7 @@ struct cell_chunk { struct cell_chunk *next; size_t used; uint8_t bytes[CELL_BYT
 struct watch {
     struct cell_chunk *chunks;
     size_t left;                /* shadow bytes that may still be taken */
+    void *start; size_t mapped; /* all entries */
     atomic_flag lock, locks[LOCKS];
 };
 
@@ -78,18 +80,36 @@ static struct cell *cells_new(struct machine *m, unsigned count)
     return p;
 }
 
-/* Zeros that cost nothing until they are touched, in large pages where there are any. */
-static void *zeros(size_t bytes)
+/* Zeros that cost nothing until they are touched, and little then: in large pages, where there are any. */
+#define LARGE_PAGE_BYTES ((size_t)2 << 20)
+static void *zeros(size_t bytes, size_t *ret_mapped, void **ret_start)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *ret_mapped = (bytes + 2 * LARGE_PAGE_BYTES - 1) & ~(LARGE_PAGE_BYTES - 1);
+    void *p = mmap(NULL, *ret_mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
-    if (bytes >= (size_t)4 << 20)
-        (void)!madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
+    (void)!madvise(p, *ret_mapped, MADV_HUGEPAGE);
+    *ret_start = p;
+    return (void *)(((uintptr_t)p + LARGE_PAGE_BYTES - 1) & ~(uintptr_t)(LARGE_PAGE_BYTES - 1));
 }
 
-static size_t touched_bytes(const struct region *r) { return (size_t)(r->bytes / 32 + 2) * sizeof(struct touch); }
+size_t race_touched_bytes(uint64_t bytes) { return (size_t)(bytes / 32 + 2) * sizeof(struct touch); }
+static size_t touched_bytes(const struct region *r) { return race_touched_bytes(r->bytes); }
+
+bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context)
+{
+    for (uint64_t s = 0; s < r->bytes / 32 + 1; s++) {
+        const struct touch *t = &r->touched[s];
+        const unsigned count = t->writer == PARTED ? 32u >> t->writes : 1;
+        for (unsigned n = 0; n < count && t->writer != BLIND; n++) {
+            const uint32_t writer = t->writer == PARTED ? t->cells[n].writer : t->writer, reader = t->writer == PARTED ? t->cells[n].reader : t->reader;
+            const uint64_t at = s * 32 + (uint64_t)n * (32 / count);
+            if (!visit(context, writer, at, false) || !visit(context, reader, at, true))
+                return false;
+        }
+    }
+    return true;
+}
 
 void race_grid_open(struct machine *m, bool between_blocks)
 {
@@ -105,20 +125,31 @@ void race_grid_open(struct machine *m, bool between_blocks)
     m->watch->left = all * 3 < LEAST_SHADOW_BYTES ? LEAST_SHADOW_BYTES : all * 3;
     m->watch->left -= m->shadow_bytes < m->watch->left ? m->shadow_bytes : m->watch->left;
     m->order = race_order_new(m->total_blocks, (uint32_t)((m->threads_block + WARP_LANES - 1) / WARP_LANES));
+    cleanup(mem) void *memory = xalloc((size_t)m->region_count + 1);
+    bool *raced = memory;
+    size_t bytes = 0;
     for (int n = 0; m->order && n < m->region_count; n++) {
         struct region *r = &m->regions[n];
         if (!r->writable || !r->counted || !r->bytes || !race_shadow_take(m, touched_bytes(r)))
             continue;
-        r->touched = zeros(touched_bytes(r));   /* where there is no memory for it, it is not watched */
-        r->watched |= r->touched != NULL;
+        raced[n] = true;
+        bytes += touched_bytes(r);
+    }
+    uint8_t *at = bytes ? zeros(bytes, &m->watch->mapped, &m->watch->start) : NULL;
+    for (int n = 0; n < m->region_count && at; n++) {   /* where there is no memory for it, nothing is watched */
+        struct region *r = &m->regions[n];
+        if (raced[n]) {
+            r->watched = true;
+            r->touched = (struct touch *)at;
+            at += touched_bytes(r);
+        }
     }
 }
 
 void race_grid_close(struct machine *m)
 {
-    for (int n = 0; n < m->region_count; n++)
-        if (m->regions[n].touched)
-            munmap(m->regions[n].touched, touched_bytes(&m->regions[n]));
+    if (m->watch && m->watch->start)
+        munmap(m->watch->start, m->watch->mapped);
     for (struct cell_chunk *c = m->watch ? m->watch->chunks : NULL; c;) {
         struct cell_chunk *next = c->next;
         free(c);
@@ -325,9 +356,29 @@ static bool any_frozen(const struct region *r, uint64_t offset, uint64_t bytes)
     return false;
 }
 
+/* Marks come before bytes. Whoever finds a mark by another host thread and other bytes than its own must know that the bytes are there. */
+static void storing(struct warp *w, enum race_kind kind)
+{
+    if (kind == RACE_WRITE && w->block->worker->machine->many)
+        atomic_store_explicit(&w->block->worker->storing, true, memory_order_seq_cst);
+}
+
+#define SETTLE_NS 2000000       /* a thread that ended with a finding never says that its store is done */
+static void others_settle(struct warp *w)
+{
+    struct machine *m = w->block->worker->machine;
+    const int64_t until_ns = now_ns() + SETTLE_NS;
+    watch_stored(w->block->worker);     /* ours has not begun; others may be waiting for us */
+    for (int n = 0; n < m->worker_count; n++)
+        while (&m->workers[n] != w->block->worker && atomic_load_explicit(&m->workers[n].storing, memory_order_acquire) && now_ns() < until_ns)
+            sched_yield();
+    storing(w, RACE_WRITE);
+}
+
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind)
 {
     struct region *r = p->region;
+    storing(w, kind);
     if (r->frozen && kind != RACE_READ && kind != RACE_STRONG_READ && any_frozen(r, p->offset, bytes))
         return false;
     if (!r->touched)
@@ -396,15 +447,22 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         return frozen_report(w, i, lane, p, bytes);
     if (!r->touched)
         return true;
-    struct use u = {.w = w, .kind = kind};
+    struct use u = {.w = w, .kind = kind == RACE_SAME ? RACE_READ : kind};
+    storing(w, kind);
     u.me = strong ? race_actor_strong(w) : race_actor(w);
     const unsigned each = bytes > 4 && kind == RACE_WRITE ? 4 : bytes;
     for (unsigned at = 0; at < bytes; at += each) {
         struct place part_of = *p;
         part_of.offset += at;
         part_of.data += at;
-        u.benign = kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each);
-        if (!range_use(&u, r, part_of.offset, each))
+        u.benign = kind == RACE_SAME || (kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each));
+        if (range_use(&u, r, part_of.offset, each))
+            continue;
+        const bool again = kind == RACE_WRITE && value && w->block->worker->machine->many;
+        if (again)
+            others_settle(w);
+        u.benign = again && changes_nothing(&part_of, value + at, each);
+        if (!u.benign || !range_use(&u, r, part_of.offset, each))
             return report(&u, i, lane, &part_of, each);
     }
     return true;

@@ -21,14 +21,6 @@ int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
 uint64_t worker_draw(struct worker *k) { return draw(&k->random); }
 
 static void *aligned(size_t bytes)
@@ -62,7 +54,11 @@ static void block_open(struct worker *k, struct block *b)
     b->local = xalloc(local + 16);
     b->local_init = xalloc(bits_bytes(local));
     b->granule_shift = 2;
-    if (m->check_races && m->shared_bytes && b->warp_count > 1) {
+    race_cluster_open(b);
+    if (b->watch) {
+        b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
+        b->granule_shift = 0;
+    } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
         const size_t n = m->shared_bytes / 4 + 64;
         b->wrote = xarray(n, sizeof *b->wrote);
         b->read_clock = xarray(n, sizeof *b->read_clock);
@@ -72,11 +68,13 @@ static void block_open(struct worker *k, struct block *b)
 
 static void block_close(struct block *b)
 {
+    race_cluster_close(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         free(b->warps[n].file);
         free(b->warps[n].depths);
         free(b->warps[n].written);
         free(b->warps[n].copies);
+        free(b->warps[n].lanes);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
@@ -185,15 +183,15 @@ static void block_start(struct block *b, uint64_t unit)
     b->number = cluster_number(b->cluster, m->launch->grid, unit, b->rank, b->index);
     b->started = true;
     mbarrier_forget(&b->mbarriers);
-    memset(b->cluster_gathered, 0, sizeof b->cluster_gathered);
-    memset(b->cluster_released, 0, sizeof b->cluster_released);
+    b->cluster_gathered = (struct race_object){0};
+    b->cluster_released = (struct race_object){0};
     b->done = false;
     b->alive_warps = b->warp_count == 32 ? FULL_MASK : (1u << b->warp_count) - 1;
     memset(b->barriers, 0, sizeof b->barriers);
     if (m->shared_bytes)
-        memset(b->shared_init, 0, bits_bytes(m->shared_bytes));
+        memset(b->shared_init, m->lenient ? 0xff : 0, bits_bytes(m->shared_bytes));
     if (m->frame_bytes)
-        memset(b->local_init, 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
+        memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];
@@ -217,6 +215,7 @@ static void block_start(struct block *b, uint64_t unit)
         memset(w->committed, 0, sizeof w->committed);
         fill_file(b, w, again);
     }
+    schedule_block(b);
 }
 
 /* ---- turns ---- */
@@ -256,7 +255,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
         if (w->state != WARP_RUN)
             continue;
         w->stuck = false;
-        const enum stop stop = warp_run(w, slice);
+        const enum stop stop = warp_run(w, schedule_slice(k, slice));
         *ret_moved |= stop != STOP_SLICE || !w->stuck;
         if (stop == STOP_FAULT)
             return false;
@@ -268,9 +267,10 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
                 return false;
         }
     }
-    if (!b->alive_warps)
-        b->done = true;
-    return true;
+    if (b->alive_warps)
+        return true;
+    b->done = true;
+    return race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
@@ -485,7 +485,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
                                                     .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
-                                                    .data = m->module->data, .name = "the module's variables"};
+                                                    .data = m->module->data, .name = "the module's variables", .writable = m->lenient};
     qsort(m->regions, (size_t)m->region_count, sizeof *m->regions, by_address);
     for (int i = 0; i + 1 < m->region_count; i++)
         if (m->regions[i].base + m->regions[i].bytes > m->regions[i + 1].base)
@@ -531,6 +531,11 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
+const char *ptx_schedule_name(enum ptx_schedule schedule)
+{
+    return schedule == PTX_EXPLORE ? "explore" : "lockstep";
+}
+
 bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts, struct err *err)
 {
@@ -542,7 +547,9 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->lanes = ptx_lanes_get();
     m->limits = options->limits;
     m->seed = options->schedule_seed;
+    m->schedule = options->schedule;
     m->check_races = options->check_races;
+    m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
@@ -564,6 +571,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
         race_grid_open(m, !options->shared_races_only);
         m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
+        m->workers = workers, m->worker_count = threads;
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
             k->machine = m;
@@ -617,6 +625,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     free(m->regions);
     free(m->moving);
     free(m);
+    finding.schedule_seed = options->schedule_seed;
+    finding.explored = options->schedule == PTX_EXPLORE;
     *ret_finding = finding;
     if (ret_counts)
         *ret_counts = counts;

@@ -220,7 +220,20 @@ static void note_use(struct warp *w, const struct insn *i)
 }
 
 /* ---- instructions that lanes do together ---- */
-/* 1: done by `active`; 0: wait for the other lanes named; -1: fault. Lanes that wait at the same instruction join in. */
+/* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
+static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
+{
+    const struct insn *code = w->block->worker->machine->module->code, *there = &code[s->pc];
+    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR)))
+        return 0;
+    const uint32_t active = active_of(w, there, s->mask);
+    return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
+}
+
+/*
+ * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
+ * that wait at the same instruction join in.
+ */
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
@@ -232,8 +245,7 @@ static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t 
     }
     uint32_t here = active;
     for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
-            here |= active_of(w, i, w->splits[n].mask);
+        here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
     if ((here & need) != need) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
@@ -241,12 +253,18 @@ static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t 
     }
     if (!sync_execute(w, i, here))
         return -1;
+    lane_meet(w, here);
+    if (here == active)
+        return 1;
     for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc) {
+        if (n != current && waits_too(w, i, named, &w->splits[n])) {
             w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc = pc + 1;
+            w->splits[n].pc++;
         }
-    return 1;
+    w->splits[current].state = SPLIT_RUN;
+    w->splits[current].pc = pc + 1;
+    splits_merge(w);
+    return 2;
 }
 
 /* Nothing runs: all at one barrier, done, or stuck. */
@@ -280,9 +298,11 @@ static enum stop settle(struct warp *w)
         w->splits[stuck].state = SPLIT_RUN;
         const int r = sync_try(w, stuck, i, active);
         if (r > 0) {
-            w->splits[stuck].pc++;
+            w->splits[stuck].pc += r == 1;
             return STOP_SLICE;
         }
+        if (!r && splits_let_go(w)) /* they may be waiting where lanes meet, and have the same barrier elsewhere */
+            return STOP_SLICE;
         if (!r)
             fault(w, i, first_lane(active), PTX_BARRIER, "waits for lanes (mask %08x) that never get to the same instruction",
                   named & w->alive & ~active);
@@ -290,6 +310,8 @@ static enum stop settle(struct warp *w)
     }
     BUG_ON(first < 0);
     const struct insn *i = &code[w->splits[first].pc];
+    if (i->type && splits_let_go(w))
+        return STOP_SLICE;
     fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
           w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
     return STOP_FAULT;
@@ -304,7 +326,7 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
     if (w->block->worker->depth)
         depth_access(w, i, active);
-    return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
+    return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
@@ -317,6 +339,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     struct split *s = &w->splits[current];
     char *file = w->file;
     uint32_t mask = s->mask, lanes = (uint32_t)__builtin_popcount(mask);
+    const uint32_t full = k->exploring ? 0 : FULL_MASK;   /* lanes that may be served all at once */
     bool whole = mask == w->alive;
 #define FAIL_UNLESS(x)         \
     do {                       \
@@ -331,7 +354,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
                 i->fn(file, i);
-            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == FULL_MASK) {
+            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == full) {
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
                 if (i->kind == K_SHFL) {
@@ -522,8 +545,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_WARP_BAR:
             if (active) {
                 const int r = sync_try(w, current, i, active);
-                if (r <= 0)
-                    return r ? NEXT_FAULT : NEXT_SPLIT;
+                if (r != 1)
+                    return r < 0 ? NEXT_FAULT : NEXT_SPLIT;
             }
             i++;
             continue;
@@ -563,7 +586,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_FENCE:
             if (active && i->op)
-                race_fence(w);
+                race_fence(w, active);
             i++;
             continue;
         case K_CLOCK:
@@ -609,9 +632,11 @@ enum stop warp_run(struct warp *w, int64_t budget)
     const struct ptx_module *m = w->block->worker->machine->module;
     set_csr(m->home_ftz ? 0x1f80 | 0x8040 : 0x1f80);
     enum stop stop = STOP_SLICE;
+    const bool exploring = w->block->worker->exploring;
+    const uint64_t before = w->instructions;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
-        int n = w->current;
+        int n = exploring ? schedule_pick(w) : w->current;
         if (n < 0 || w->splits[n].state != SPLIT_RUN)
             for (n = w->split_count - 1; n >= 0 && w->splits[n].state != SPLIT_RUN; n--)
                 ;
@@ -624,6 +649,8 @@ enum stop warp_run(struct warp *w, int64_t budget)
             continue;
         }
         w->current = n;
+        if (exploring)
+            schedule_part(w, n);
         const enum next next = split_run(w, n, &budget);
         if (next == NEXT_FAULT) {
             stop = STOP_FAULT;
@@ -637,10 +664,13 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
+            splits_wait(w, w->instructions - before);
             break;
         }
         w->current = -1;
     }
+    if (exploring)
+        w->block->worker->explored += w->instructions - before;
     set_csr(0x1f80);
     return stop;
 }

@@ -78,7 +78,7 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
 static void add_runtime(struct sandbox_order *o)
 {
     static const char *const names[] = {"libc.so.6",  "libm.so.6",     "libpthread.so.0", "libdl.so.2",
-                                        "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6",  "ld-linux-x86-64.so.2"};
+                                        "librt.so.1", "libutil.so.1", "libgcc_s.so.1", "libstdc++.so.6",  "ld-linux-x86-64.so.2"};
     static char kept[sizeof names / sizeof *names][PATH_MAX];
     Dl_info info;
     if (!dladdr(dlsym(RTLD_DEFAULT, "fork"), &info) || !info.dli_fname || !strrchr(info.dli_fname, '/'))

@@ -1,0 +1,597 @@
+/*
+ * A table of kinds; each becomes one canary for each output, and for each scalar or input where it has such a subject. Regime by
+ * regime every canary not yet caught is made, compared by each yardstick, and counted.
+ */
+#include "gpu/judge/canary.h"
+
+#include "gpu/judge/compare.h"
+#include "gpu/judge/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SEED 0x63616e617279u
+#define TILE 16
+#define MAX_CANARIES 512
+
+enum yardstick { TABLE, ROUNDED, BASELINE, YARDSTICKS };
+static const char *const yardstick_names[] = {"the table", "a baseline that rounds once", "its own baseline"};
+
+/* One regime: what goes in, what is right. `variant` is what the reference gives for other inputs or scalars. */
+struct scene {
+    const struct shape *s;
+    const struct op *op;
+    const struct tensor *tensors;
+    int regime;
+    void *inputs[OP_MAX_TENSORS], *other[OP_MAX_TENSORS];
+    double *before[OP_MAX_TENSORS];             /* inputs and inouts as dense doubles */
+    double *right[OP_MAX_TENSORS], *variant[OP_MAX_TENSORS];
+    void *image[OP_MAX_TENSORS];                /* the right result, stored */
+};
+
+enum subject { NONE, A_SCALAR, AN_INPUT };
+enum { MAY_BE_RIGHT = 1, FLOATS_ONLY = 2, MUST_PASS = 4 };
+enum made { MADE, NOT_HERE };                   /* NOT_HERE: this regime or shape has no such wrong result */
+
+struct kind {
+    const char *name, *text;
+    enum made (*make)(const struct scene *n, int t, double *ret);
+    /* Changed inputs (copies) or scalars for a run of the reference; NULL: `make` works on the right result. */
+    void (*change)(const struct scene *n, int subject, void **inputs, struct op *op);
+    enum subject subject;
+    unsigned flags;
+    double size;                                /* relative; nothing that a type's rounding hides is asked of it */
+};
+
+/* ---- wrong results from the right one ---- */
+
+static int64_t row_of(const struct tensor *t)
+{
+    return t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1;
+}
+
+static double rms_of(const double *values, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += values[i] * values[i];
+    return n ? sqrt(sum / (double)n) : 0;
+}
+
+static double mean_of(const double *values, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += values[i];
+    return n ? sum / (double)n : 0;
+}
+
+/* To `bits` of mantissa, the leading one not counted; ties to even. */
+static double coarse(double x, int bits)
+{
+    int e;
+    if (x == 0 || !isfinite(x))
+        return x;
+    double m = frexp(x, &e);
+    return ldexp(rint(ldexp(m, bits + 1)), e - bits - 1);
+}
+
+/* Mantissa bits of the type below; 0: there is none. */
+static int lower_bits(enum dtype t)
+{
+    return t == DTYPE_F32 ? 10 : t == DTYPE_F16 ? 7 : t == DTYPE_BF16 ? 3 : 0;
+}
+
+static enum made make_zeros(const struct scene *n, int t, double *ret)
+{
+    for (int64_t i = 0; i < n->tensors[t].elements; i++)
+        ret[i] = 0;
+    return MADE;
+}
+
+static enum made make_mean(const struct scene *n, int t, double *ret)
+{
+    double mean = mean_of(n->right[t], n->tensors[t].elements);
+    for (int64_t i = 0; i < n->tensors[t].elements; i++)
+        ret[i] = mean;
+    return MADE;
+}
+
+static enum made make_row_mean(const struct scene *n, int t, double *ret)
+{
+    int64_t row = row_of(&n->tensors[t]);
+    for (int64_t i = 0; i < n->tensors[t].elements; i += row) {
+        double mean = mean_of(n->right[t] + i, row);
+        for (int64_t k = 0; k < row; k++)
+            ret[i + k] = mean;
+    }
+    return MADE;
+}
+
+/* The corner of the first input that is at least as large in every dimension; of an inout, what it held. */
+static enum made make_input(const struct scene *n, int t, double *ret)
+{
+    const struct tensor *to = &n->tensors[t], *from = NULL;
+    int source = to->spec->role == OP_INOUT ? t : -1;
+    for (int k = 0; k < n->op->tensor_count && source < 0; k++) {
+        from = &n->tensors[k];
+        bool fits = from->spec->role != OP_OUTPUT && from->rank == to->rank;
+        for (int d = 0; fits && d < to->rank; d++)
+            fits = from->dims[d] >= to->dims[d];
+        if (fits)
+            source = k;
+    }
+    if (source < 0)
+        return NOT_HERE;
+    from = &n->tensors[source];
+    for (int64_t i = 0; i < to->elements; i++) {
+        int64_t left = i, at = 0, step = 1;
+        for (int d = to->rank - 1; d >= 0; d--) {
+            at += left % to->dims[d] * step;
+            left /= to->dims[d];
+            step *= from->dims[d];
+        }
+        ret[i] = n->before[source][at];
+    }
+    return MADE;
+}
+
+static bool changed(const struct scene *n, int t, int64_t i)
+{
+    return n->tensors[t].spec->role != OP_INOUT || n->right[t][i] != n->before[t][i];
+}
+
+/* The last elements that are anything at all. */
+static enum made make_no_tile(const struct scene *n, int t, double *ret)
+{
+    int64_t last = n->tensors[t].elements - 1;
+    memcpy(ret, n->right[t], (size_t)(last + 1) * sizeof *ret);
+    while (last >= 0 && (ret[last] == 0 || !changed(n, t, last)))
+        last--;
+    for (int64_t i = last; i >= 0 && i > last - TILE; i--)
+        ret[i] = 0;
+    return last >= 0 ? MADE : NOT_HERE;
+}
+
+/* Rows, or where there is one alone its elements; the first two that differ. */
+static enum made make_swapped(const struct scene *n, int t, double *ret)
+{
+    int64_t all = n->tensors[t].elements, row = row_of(&n->tensors[t]);
+    const double *right = n->right[t];
+    row = row < all ? row : 1;
+    memcpy(ret, right, (size_t)all * sizeof *ret);
+    int64_t a = 0;
+    while (a < all && !changed(n, t, a))
+        a += row;
+    for (int64_t b = a + row; b + row <= all; b += row)
+        if (changed(n, t, b) && memcmp(right + a, right + b, (size_t)row * sizeof *right) != 0) {
+            memcpy(ret + a, right + b, (size_t)row * sizeof *ret);
+            memcpy(ret + b, right + a, (size_t)row * sizeof *ret);
+            return MADE;
+        }
+    return NOT_HERE;
+}
+
+static enum made make_gain(const struct scene *n, int t, double *ret)
+{
+    for (int64_t i = 0; i < n->tensors[t].elements; i++)
+        ret[i] = n->right[t][i] * 1.01;
+    return MADE;
+}
+
+static enum made make_offset(const struct scene *n, int t, double *ret)
+{
+    int64_t count = n->tensors[t].elements, used = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (changed(n, t, i)) {
+            sum += n->right[t][i] * n->right[t][i];
+            used++;
+        }
+    double offset = used ? 0.01 * sqrt(sum / (double)used) : 0;
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = n->right[t][i] + offset;
+    return MADE;
+}
+
+static enum made make_coarse(const struct scene *n, int t, double *ret)
+{
+    int bits = lower_bits(n->tensors[t].dtype);
+    for (int64_t i = 0; bits && i < n->tensors[t].elements; i++)
+        ret[i] = coarse(n->right[t][i], bits);
+    return bits ? MADE : NOT_HERE;
+}
+
+static enum made make_right(const struct scene *n, int t, double *ret)
+{
+    memcpy(ret, n->right[t], (size_t)n->tensors[t].elements * sizeof *ret);
+    return MADE;
+}
+
+/* What sums in single precision, in another order, may differ by: relative to the element, and a little to its row. */
+static enum made make_noise(const struct scene *n, int t, double *ret)
+{
+    int64_t row = row_of(&n->tensors[t]);
+    for (int64_t i = 0; i < n->tensors[t].elements; i += row) {
+        double scale = rms_of(n->right[t] + i, row) * 0x1p-23;
+        for (int64_t k = i; k < i + row; k++)
+            ret[k] = n->right[t][k] * (1 + (k % 3 - 1) * 0x1p-22) + (k % 5 - 2) * 0.5 * scale;
+    }
+    return MADE;
+}
+
+/* ---- other inputs, other scalars ---- */
+
+static enum made make_variant(const struct scene *n, int t, double *ret)
+{
+    memcpy(ret, n->variant[t], (size_t)n->tensors[t].elements * sizeof *ret);
+    return MADE;
+}
+
+static void change_scalar(const struct scene *n, int subject, void **inputs, struct op *op)
+{
+    (void)n, (void)inputs;
+    op->scalars[subject].value = 0;
+}
+
+static void change_input(const struct scene *n, int subject, void **inputs, struct op *op)
+{
+    (void)op;
+    memcpy(inputs[subject], n->other[subject], (size_t)n->tensors[subject].bytes);
+}
+
+static void change_seed(const struct scene *n, int subject, void **inputs, struct op *op)
+{
+    (void)subject;
+    for (int t = 0; t < op->tensor_count; t++)
+        if (inputs[t])
+            change_input(n, t, inputs, op);
+}
+
+static void change_precision(const struct scene *n, int subject, void **inputs, struct op *op)
+{
+    (void)subject;
+    for (int t = 0; t < op->tensor_count; t++) {
+        const struct tensor *tensor = &n->tensors[t];
+        int bits = lower_bits(tensor->dtype);
+        for (int64_t i = 0; inputs[t] && bits && i < tensor->elements; i++)
+            dtype_store(tensor->dtype, inputs[t], (size_t)tensor_offset(tensor, i), coarse(n->before[t][i], bits));
+    }
+}
+
+static const struct kind kinds[] = {
+    {"right", "the right result, rounded once", make_right, NULL, NONE, MUST_PASS, 0},
+    {"noise", "the right result with the noise of single precision", make_noise, NULL, NONE, MUST_PASS | FLOATS_ONLY, 0},
+    {"zeros", "nothing but zeros", make_zeros, NULL, NONE, 0, 1},
+    {"mean", "the mean of the right result everywhere", make_mean, NULL, NONE, 0, 1},
+    {"row_mean", "the mean of its row for each element", make_row_mean, NULL, NONE, MAY_BE_RIGHT, 1},
+    {"input", "an input, copied", make_input, NULL, NONE, MAY_BE_RIGHT, 1},
+    {"no_last_tile", "its last 16 elements missing", make_no_tile, NULL, NONE, 0, 1},
+    {"swapped", "two rows in each other's place", make_swapped, NULL, NONE, 0, 1},
+    {"gain", "everything 1 % larger", make_gain, NULL, NONE, FLOATS_ONLY, 0.01},
+    {"offset", "1 % of the root mean square added", make_offset, NULL, NONE, FLOATS_ONLY, 0.01},
+    {"coarse", "rounded to the type below", make_coarse, NULL, NONE, FLOATS_ONLY, 1},
+    {"previous_seed", "the result for another seed's inputs", make_variant, change_seed, NONE, 0, 1},
+    {"lower_inputs", "computed from inputs in the type below", make_variant, change_precision, NONE, FLOATS_ONLY, 1},
+    {"dropped", "a scalar taken as zero", make_variant, change_scalar, A_SCALAR, 0, 1},
+    {"other_input", "one input taken from another seed", make_variant, change_input, AN_INPUT, 0, 1},
+};
+#define KINDS (int)(sizeof kinds / sizeof *kinds)
+
+/* ---- the canaries of an operator ---- */
+
+struct canary {
+    const struct kind *kind;
+    int subject, output;                        /* scalar or tensor; tensor */
+    int same, looked, caught;                   /* regimes: equals the right result; does not; was refused by every yardstick */
+    unsigned caught_by;                         /* bit set of yardsticks that refused it in some regime */
+    int failed_regime;                          /* MUST_PASS: the first that was refused, -1 */
+    const char *rule, *skipped;                 /* the rule that caught it first; why it is not asked for */
+    char why[200];
+};
+struct check {
+    const struct canary_options *o;
+    struct scene scene;
+    unsigned yardsticks;
+    char baseline_why[320];                     /* what is wrong with what the baseline gave; "" */
+    int count;
+    struct canary list[MAX_CANARIES];
+};
+
+static const char *reason_to_skip(const struct kind *k, int subject, const struct op *op, const struct tensor *output)
+{
+    if ((k->flags & FLOATS_ONLY) && !dtype_is_float(output->dtype))
+        return "integers are compared exactly";
+    if (dtype_roundoff(output->dtype) > k->size && !(k->flags & MUST_PASS))
+        return "smaller than what the type resolves";
+    if (k->subject == A_SCALAR && op->scalars[subject].value == 0)
+        return "it is zero anyway";
+    if (k->make == make_coarse && !lower_bits(output->dtype))
+        return "there is no type below";
+    return NULL;
+}
+
+static void list_canaries(struct check *c)
+{
+    const struct op *op = c->scene.op;
+    for (int k = 0; k < KINDS; k++) {
+        int subjects = kinds[k].subject == A_SCALAR ? op->scalar_count : kinds[k].subject == AN_INPUT ? op->tensor_count : 1;
+        for (int s = 0; s < subjects; s++) {
+            if (kinds[k].subject == AN_INPUT && op->tensors[s].role == OP_OUTPUT)
+                continue;
+            for (int t = 0; t < op->tensor_count && c->count < MAX_CANARIES; t++)
+                if (op->tensors[t].role != OP_INPUT)
+                    c->list[c->count++] = (struct canary){.kind = &kinds[k], .subject = s, .output = t, .failed_regime = -1,
+                                                          .skipped = reason_to_skip(&kinds[k], s, op, &c->scene.tensors[t])};
+        }
+    }
+}
+
+static bool wanted(const struct check *c, const struct canary *n)
+{
+    return !n->skipped && (c->o->all_regimes || (n->kind->flags & MUST_PASS) || n->caught_by != c->yardsticks);
+}
+
+/* ---- a regime ---- */
+
+static void scene_clear(struct scene *n)
+{
+    inputs_free(n->op, n->inputs);
+    inputs_free(n->op, n->other);
+    inputs_free(n->op, (void **)n->before);
+    inputs_free(n->op, (void **)n->right);
+    inputs_free(n->op, (void **)n->variant);
+    inputs_free(n->op, n->image);
+}
+
+/* `values` as a tensor with its strides; an inout's elements that are to stay keep their bits. */
+static void *store(const struct scene *n, int t, const double *values)
+{
+    const struct tensor *tensor = &n->tensors[t];
+    void *image = xalloc((size_t)tensor->bytes + 8);
+    if (tensor->spec->role == OP_INOUT)
+        memcpy(image, n->inputs[t], (size_t)tensor->bytes);
+    else
+        memset(image, 0xa5, (size_t)tensor->bytes);
+    for (int64_t i = 0; i < tensor->elements; i++)
+        if (changed(n, t, i))
+            dtype_store(tensor->dtype, image, (size_t)tensor_offset(tensor, i), values[i]);
+    return image;
+}
+
+bool canary_inputs(const struct shape *s, const struct tensor *tensors, int regime, void **ret, struct err *err)
+{
+    return inputs_make(s, tensors, regime, SEED, ret, err);
+}
+
+static bool scene_make(struct scene *n, int regime, struct err *err)
+{
+    n->regime = regime;
+    if (!canary_inputs(n->s, n->tensors, regime, n->inputs, err) || !inputs_make(n->s, n->tensors, regime, SEED + 1, n->other, err) ||
+        !reference_run(n->s, n->tensors, (const void *const *)n->inputs, n->right, err))
+        return err_wrap(err, "regime %s", inputs_regime_name(n->op, regime));
+    for (int t = 0; t < n->op->tensor_count; t++) {
+        if (n->inputs[t]) {
+            n->before[t] = xarray((size_t)n->tensors[t].elements + 1, sizeof(double));
+            values_gather(&n->tensors[t], n->inputs[t], 0, n->tensors[t].elements, n->before[t]);
+        }
+        if (n->right[t])
+            n->image[t] = store(n, t, n->right[t]);
+    }
+    return true;
+}
+
+/* A reference that has no finite result for the changed inputs says nothing here: another regime must. */
+static bool variant_make(struct scene *n, const struct kind *k, int subject)
+{
+    void *inputs[OP_MAX_TENSORS] = {0};
+    cleanup(mem) void *memory = xalloc(sizeof(struct op));
+    struct op *op = memcpy(memory, n->op, sizeof *op);
+    struct shape changed_shape = *n->s;
+    struct err ignored = {0};
+    changed_shape.op = op;
+    inputs_free(n->op, (void **)n->variant);
+    for (int t = 0; t < op->tensor_count; t++)
+        if (n->inputs[t])
+            inputs[t] = memcpy(xalloc((size_t)n->tensors[t].bytes + 1), n->inputs[t], (size_t)n->tensors[t].bytes);
+    k->change(n, subject, inputs, op);
+    bool ok = reference_run(&changed_shape, n->tensors, (const void *const *)inputs, n->variant, &ignored);
+    inputs_free(n->op, inputs);
+    return ok;
+}
+
+/* ---- one canary in one regime ---- */
+
+static const void *yardstick_of(const struct check *c, enum yardstick y, int t)
+{
+    return y == TABLE ? NULL : y == ROUNDED ? c->scene.image[t] : c->o->baseline[c->scene.regime][t];
+}
+
+static void count_refusals(struct check *c, struct canary *n, const void *image)
+{
+    const struct scene *s = &c->scene;
+    unsigned refused = 0;
+    for (int y = 0; y < YARDSTICKS; y++) {
+        struct compare_result r;
+        if (!(c->yardsticks & 1u << y))
+            continue;
+        const struct compare_case one = {s->op, &s->tensors[n->output], s->right[n->output], image, yardstick_of(c, (enum yardstick)y, n->output),
+                                         s->tensors[n->output].spec->role == OP_INOUT ? s->inputs[n->output] : NULL};
+        compare_tensor(&one, &r);
+        if (r.code == VERDICT_OK)
+            continue;
+        refused |= 1u << y;
+        if (!n->rule)
+            n->rule = compare_rule_name(r.rule);
+        if ((n->kind->flags & MUST_PASS) && n->failed_regime < 0) {
+            n->failed_regime = s->regime;
+            snprintf(n->why, sizeof n->why, "by %s: %.150s", yardstick_names[y], r.text);
+        }
+    }
+    n->caught_by |= refused;
+    n->caught += refused == c->yardsticks;
+}
+
+static void look(struct check *c, struct canary *n)
+{
+    const struct scene *s = &c->scene;
+    const struct tensor *tensor = &s->tensors[n->output];
+    cleanup(mem) void *memory = xarray((size_t)tensor->elements + 1, sizeof(double));
+    double *values = memory;
+    if (n->kind->make(s, n->output, values) == NOT_HERE)
+        return;
+    cleanup(mem) void *image = store(s, n->output, values);
+    if (!(n->kind->flags & MUST_PASS) && !memcmp(image, s->image[n->output], (size_t)tensor->bytes)) {
+        n->same++;
+        return;
+    }
+    n->looked++;
+    count_refusals(c, n, image);
+}
+
+/* As in a judgement of the baseline: by the table. */
+static void look_at_baseline(struct check *c)
+{
+    const struct scene *s = &c->scene;
+    for (int t = 0; t < s->op->tensor_count && c->o->baseline && !*c->baseline_why; t++) {
+        struct compare_result r;
+        if (s->tensors[t].spec->role == OP_INPUT)
+            continue;
+        const struct compare_case one = {s->op, &s->tensors[t], s->right[t], c->o->baseline[s->regime][t], NULL,
+                                         s->tensors[t].spec->role == OP_INOUT ? s->inputs[t] : NULL};
+        compare_tensor(&one, &r);
+        if (r.code != VERDICT_OK)
+            snprintf(c->baseline_why, sizeof c->baseline_why, "operator %s: its baseline is wrong in regime %s (%s): %.180s", s->op->name,
+                     inputs_regime_name(s->op, s->regime), dtype_name(s->tensors[t].dtype), r.text);
+    }
+}
+
+static bool one_regime(struct check *c, int regime, struct err *err)
+{
+    struct scene *s = &c->scene;
+    bool ok = scene_make(s, regime, err), have = false;
+    const struct kind *made = NULL;
+    int made_of = -1;
+    if (ok)
+        look_at_baseline(c);
+    for (int i = 0; ok && i < c->count; i++) {
+        struct canary *n = &c->list[i];
+        if (!wanted(c, n))
+            continue;
+        if (n->kind->change && (n->kind != made || n->subject != made_of)) {
+            have = variant_make(s, n->kind, n->subject);
+            made = n->kind;
+            made_of = n->subject;
+        }
+        if (!n->kind->change || have)
+            look(c, n);
+    }
+    scene_clear(s);
+    return ok;
+}
+
+/* ---- what came of it ---- */
+
+static void name_of(const struct op *op, const struct canary *n, char *to, size_t size)
+{
+    const char *subject = n->kind->subject == A_SCALAR ? op->scalars[n->subject].name : n->kind->subject == AN_INPUT ? op->tensors[n->subject].name : "";
+    snprintf(to, size, "%s%s%s", n->kind->name, *subject ? ":" : "", subject);
+}
+
+/* The yardsticks by which it passes everywhere, as a text. */
+static const char *passes_by(const struct check *c, const struct canary *n)
+{
+    for (int y = 0; y < YARDSTICKS; y++)
+        if ((c->yardsticks & ~n->caught_by) & 1u << y)
+            return yardstick_names[y];
+    return "";
+}
+
+/* Says what is wrong with this one, if anything. */
+static void settle(const struct check *c, struct canary *n, int regimes, char *why, size_t size)
+{
+    const struct op *op = c->scene.op;
+    const char *output = op->tensors[n->output].name, *dtype = dtype_name(c->scene.tensors[n->output].dtype);
+    char name[2 * OP_NAME_SIZE];
+    name_of(op, n, name, sizeof name);
+    if (n->skipped)
+        return;
+    if (n->kind->flags & MUST_PASS) {
+        if (n->failed_regime >= 0)
+            snprintf(why, size, "operator %s: %s is refused for %s (%s) in regime %s, %s: its tolerance is too tight", op->name,
+                     n->kind->text, output, dtype, inputs_regime_name(op, n->failed_regime), n->why);
+        return;
+    }
+    if (n->looked && n->caught_by == c->yardsticks)
+        return;
+    if (!n->looked && (!n->same || (n->kind->flags & MAY_BE_RIGHT))) {
+        n->skipped = n->same ? "it equals the right result in every regime" : "nothing of this shape can be so wrong";
+        return;
+    }
+    if (n->looked)
+        snprintf(why, size, "operator %s: canary %s (%s) passes for %s (%s) in all %d regimes, by %s: its tolerance is too loose", op->name,
+                 name, n->kind->text, output, dtype, regimes, passes_by(c, n));
+    else
+        snprintf(why, size, "operator %s: canary %s (%s) equals the right result for %s (%s) in all %d regimes: none of them shows it", op->name,
+                 name, n->kind->text, output, dtype, regimes);
+}
+
+static json_t *encode(const struct op *op, const struct canary *n)
+{
+    json_t *doc = json_object();
+    char name[2 * OP_NAME_SIZE];
+    name_of(op, n, name, sizeof name);
+    json_put_str(doc, "canary", name);
+    json_put_str(doc, "text", n->kind->text);
+    json_put_str(doc, "output", op->tensors[n->output].name);
+    if (n->skipped) {
+        json_put_str(doc, "skipped", n->skipped);
+    } else {
+        json_put_int(doc, n->kind->flags & MUST_PASS ? "refused" : "caught", n->kind->flags & MUST_PASS ? n->failed_regime >= 0 : n->caught);
+        json_put_int(doc, "of", n->looked);
+        if (n->rule)
+            json_put_str(doc, "rule", n->rule);
+    }
+    return doc;
+}
+
+void canary_result_done(struct canary_result *r)
+{
+    json_decref(r->report);
+    *r = (struct canary_result){0};
+}
+
+bool canary_check(const struct shape *s, const struct canary_options *o, struct canary_result *ret, struct err *err)
+{
+    cleanup(mem) void *memory = xalloc(sizeof(struct check));
+    struct check *c = memory;
+    struct tensor tensors[OP_MAX_TENSORS];
+    int regimes = inputs_regime_count(s->op);
+    if (!shape_tensors(s, tensors, err))
+        return false;
+    c->o = o;
+    c->scene = (struct scene){.s = s, .op = s->op, .tensors = tensors};
+    c->yardsticks = 1u << TABLE | 1u << ROUNDED | (o->baseline ? 1u << BASELINE : 0);
+    list_canaries(c);
+    for (int r = 0; r < regimes; r++)
+        if (!one_regime(c, r, err))
+            return false;
+    struct canary_result result = {.report = json_object()};
+    json_t *list = json_array();
+    snprintf(result.text, sizeof result.text, "%s", c->baseline_why);
+    for (int i = 0; i < c->count; i++) {
+        struct canary *n = &c->list[i];
+        char why[sizeof result.text] = "";
+        settle(c, n, regimes, why, sizeof why);
+        if (!*result.text)
+            memcpy(result.text, why, sizeof why);       /* the first is told */
+        result.skipped += n->skipped != NULL;
+        result.caught += !n->skipped && !(n->kind->flags & MUST_PASS) && n->caught_by == c->yardsticks;
+        json_array_append_new(list, encode(s->op, n));
+    }
+    result.passed = !*result.text;
+    json_put(result.report, "shape", shape_encode(s));
+    json_put(result.report, "canaries", list);
+    *ret = result;
+    return true;
+}

@@ -1,0 +1,1 @@
+extern "C" __global__ void rms(const float *x, const float *w, float *y, float eps) {}

@@ -1,0 +1,147 @@
+/* mbarriers and asynchronous copies: what is right is clean under every schedule, each planted fault is found and named. */
+#include "tests/test_ptx.h"
+
+#define HEAD ".version 9.0\n.target sm_90a\n.address_size 64\n"
+#define ENTRY HEAD ".visible .entry k(.param .u64 x, .param .u64 y) {\n.reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %rd<32>; .reg .f32 %f<8>;\n" \
+    ".shared .align 16 .b8 s[4096];\n.shared .align 8 .b64 m[4];\n"
+/* r1 thread, rd4 and rd5 its words of x and y, r10 its word of s, p7: warp 0, p6: thread 0, r8 s, r9 m, r20 the mapped word of the other warp */
+#define COMMON "ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;\n" \
+    "mov.u32 %r8, s; mov.u32 %r9, m; shl.b32 %r2, %r1, 2; add.u32 %r10, %r8, %r2; xor.b32 %r11, %r2, 128; add.u32 %r20, %r8, %r11; setp.lt.u32 %p7, %r1, 32; setp.eq.u32 %p6, %r1, 0;\n"
+#define WAIT(n, parity) "W" n ": mbarrier.try_wait.parity.shared::cta.b64 %p1, [m], " parity "; @!%p1 bra W" n ";\n"
+#define INIT(count) "@%p6 mbarrier.init.shared::cta.b64 [m], " count "; bar.sync 0;\n"
+
+#define WORDS 64
+static enum ptx_finding_kind run(struct bench *b, const char *body, int block, uint64_t seed)
+{
+    char text[8192];
+    snprintf(text, sizeof text, "%s.loc 1 17 3\n%s%s\nret;\n}\n.file 1 \"/some/where/candidate.cu\"\n", ENTRY, COMMON, body);
+    uint32_t fill[WORDS * 4];
+    for (uint32_t i = 0; i < WORDS * 4; i++)
+        fill[i] = i * 3 + 1;
+    const char *dump = getenv("PTX_TEXTS"); /* a folder: every text goes there too, for the assembler */
+    if (dump) {
+        static int number;
+        char path[256];
+        snprintf(path, sizeof path, "%s/async%d.ptx", dump, number++);
+        FILE *f = fopen(path, "w");
+        fputs(text, f);
+        fclose(f);
+    }
+    check(bench_text(b, text));
+    bench_buffer(b, "x", sizeof fill, false, fill);
+    bench_buffer(b, "y", sizeof fill, true, NULL);
+    b->launch.block[0] = (uint32_t)block;
+    b->options.schedule_seed = seed;
+    return b->m ? bench_run(b) : PTX_SYNTAX;
+}
+
+/* Under several schedules: clean, and y[i] = want(i) where given. */
+static void clean(const char *body, int block, uint32_t (*want)(uint32_t))
+{
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        cleanup(bench) struct bench b = {0};
+        const enum ptx_finding_kind got = run(&b, body, block, seed);
+        check_int(got, PTX_CLEAN);
+        if (got != PTX_CLEAN) {
+            fprintf(stderr, "  %s\n%s\n", b.finding.text, body);
+            return;
+        }
+        for (uint32_t i = 0; want && i < (uint32_t)block; i++)
+            check_int(((uint32_t *)b.buffers[1].data)[i], want(i));
+    }
+}
+
+/* Under every schedule a finding of one of these kinds that says so. */
+static void found(const char *body, int block, enum ptx_finding_kind kind, enum ptx_finding_kind or_kind, const char *says)
+{
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        cleanup(bench) struct bench b = {0};
+        const enum ptx_finding_kind got = run(&b, body, block, seed);
+        check(got == kind || got == or_kind);
+        check(strstr(b.finding.text, says) != NULL);
+        if ((got != kind && got != or_kind) || !strstr(b.finding.text, says)) {
+            fprintf(stderr, "  seed %d: %s: %s, wanted \"%s\"\n%s\n", (int)seed, ptx_finding_name(got), b.finding.text, says, body);
+            return;
+        }
+    }
+}
+
+static uint32_t other_warp(uint32_t i) { return i ^ 32; }
+
+#define HAND_OVER(count, arrive, wait) \
+    INIT(count) "st.shared.u32 [%r10], %r1; " arrive "\n" wait "ld.shared.u32 %r3, [%r20]; st.global.u32 [%rd5], %r3;"
+#define ARRIVE "mbarrier.arrive.shared::cta.b64 %rd6, [m];"
+
+static void mbarrier_orders(void)
+{
+    clean(HAND_OVER("64", ARRIVE, WAIT("0", "0")), 64, other_warp);
+    clean(HAND_OVER("64", "mbarrier.arrive.release.cta.shared::cta.b64 _, [m];", "W: mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 %p1, [m], 0; @!%p1 bra W;"), 64, other_warp);
+    clean(HAND_OVER("64", "mbarrier.arrive.shared.b64 %rd6, [%r9];", "W: mbarrier.test_wait.shared.b64 %p1, [%r9], %rd6; @!%p1 bra W;"), 64, other_warp);
+    clean(HAND_OVER("64", "mbarrier.arrive.shared::cta.b64 %rd6, [%r9], 1;", "W: mbarrier.try_wait.shared::cta.b64 %p1, [%r9], %rd6, 1000; @!%p1 bra W;"), 64, other_warp);
+    clean(HAND_OVER("192", "mbarrier.arrive.shared::cta.b64 %rd6, [%r9], 3;", WAIT("0", "0")), 64, other_warp);
+    /* generic addresses; one lane arrives for its warp */
+    clean("cvt.u64.u32 %rd8, %r9; cvta.shared.u64 %rd9, %rd8;" HAND_OVER("2", "bar.warp.sync -1; and.b32 %r4, %r1, 31; setp.eq.u32 %p2, %r4, 5; @%p2 mbarrier.arrive.b64 %rd6, [%rd9];",
+                    WAIT("0", "0")), 64, other_warp);
+    /* nobody waits; nobody says what he did; the wrong parity is complete from the start */
+    found(HAND_OVER("64", ARRIVE, ""), 64, PTX_RACE, PTX_UNINITIALISED, "shared");
+    found(HAND_OVER("64", "mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [m];", WAIT("0", "0")), 64, PTX_RACE, PTX_RACE, "shared");
+    found(HAND_OVER("64", ARRIVE, "W: mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 %p1, [m], 0; @!%p1 bra W;"), 64, PTX_RACE, PTX_RACE, "shared");
+    found(HAND_OVER("64", ARRIVE, WAIT("0", "1")), 64, PTX_RACE, PTX_UNINITIALISED, "shared");
+    /* what comes after the arrival is not handed over */
+    found(INIT("64") ARRIVE "st.shared.u32 [%r10], %r1;" WAIT("0", "0") "ld.shared.u32 %r3, [%r20];", 64, PTX_RACE, PTX_UNINITIALISED, "shared");
+    /* three phases, and back again */
+    clean(INIT("64") "mov.u32 %r5, 0; mov.u32 %r6, 0; L: add.u32 %r7, %r1, %r5; st.shared.u32 [%r10], %r7;" ARRIVE
+          "W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [m], %r6; @!%p1 bra W; ld.shared.u32 %r3, [%r20]; xor.b32 %r6, %r6, 1;" ARRIVE
+          "V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [m], %r6; @!%p1 bra V; xor.b32 %r6, %r6, 1; add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 3; @%p2 bra L;"
+          "sub.u32 %r3, %r3, 2; st.global.u32 [%rd5], %r3;", 64, other_warp);
+}
+
+static void mbarrier_counts(void)
+{
+    found(HAND_OVER("65", ARRIVE, WAIT("0", "0")), 64, PTX_BARRIER, PTX_BARRIER,
+          "waits for phase 0 (parity 0) of the mbarrier at offset 4096 of shared memory: 1 of 65 arrivals and 0 bytes are missing (line 17)");
+    found(INIT("1") "mbarrier.arrive.shared::cta.b64 %rd6, [m], 2;", 32, PTX_BARRIER, PTX_BARRIER, "2 arrive but only 1 of 1 arrivals are pending");
+    found(INIT("0") "", 32, PTX_BARRIER, PTX_BARRIER, "no arrivals");
+    found(INIT("1048576") "", 32, PTX_BARRIER, PTX_BARRIER, "1048575");
+    found(ARRIVE, 32, PTX_BARRIER, PTX_BARRIER, "never set up");
+    found(INIT("1") "@%p6 mbarrier.init.shared.b64 [m], 1;", 32, PTX_BARRIER, PTX_BARRIER, "without mbarrier.inval");
+    found(INIT("1") "@%p6 mbarrier.inval.shared.b64 [m]; @%p6 mbarrier.arrive.shared::cta.b64 %rd6, [m];", 32, PTX_BARRIER, PTX_BARRIER, "invalidated");
+    clean(INIT("1") "@%p6 mbarrier.inval.shared.b64 [m]; @%p6 mbarrier.init.shared.b64 [m], 2; @%p6 mbarrier.arrive.shared::cta.b64 %rd6, [m];", 32, NULL);
+    found(INIT("1") "@%p6 st.shared.u32 [m+4], 0; @%p6 mbarrier.arrive.shared::cta.b64 %rd6, [m];", 32, PTX_BARRIER, PTX_BARRIER, "ordinary store");
+    found(INIT("1") "ld.shared.u64 %rd6, [m];", 32, PTX_UNINITIALISED, PTX_UNINITIALISED, "shared");
+    found("@%p6 mbarrier.init.shared.b64 [m+4], 1;", 32, PTX_MISALIGNED, PTX_MISALIGNED, "shared");
+    found("@%p6 mbarrier.init.shared.b64 [m+32], 1;", 32, PTX_OUT_OF_BOUNDS, PTX_OUT_OF_BOUNDS, "shared");
+    found("mov.u64 %rd6, 0; mbarrier.init.b64 [%rd2], 1;", 32, PTX_BARRIER, PTX_BARRIER, "not in shared memory");
+    /* set up by one warp, used by another with nothing between */
+    found("@%p6 mbarrier.init.shared.b64 [m], 64;" ARRIVE, 64, PTX_RACE, PTX_BARRIER, "shared memory");
+    /* the state: of this phase or the last */
+    found(INIT("1") "@!%p6 bra E;" ARRIVE ARRIVE "mov.b64 %rd7, %rd6;" ARRIVE ARRIVE "mbarrier.test_wait.shared.b64 %p1, [m], %rd7; E:", 32, PTX_BARRIER, PTX_BARRIER,
+          "neither of the current nor of the last phase");
+    /* the count that was pending before the arrival */
+    clean(INIT("64") ARRIVE "mbarrier.pending_count.b64 %r3, %rd6; setp.lt.u32 %p1, %r3, 1; @%p1 trap; setp.gt.u32 %p1, %r3, 64; @%p1 trap;", 64, NULL);
+    found(INIT("1") "@%p6 mbarrier.arrive.noComplete.shared::cta.b64 %rd6, [m], 1;", 32, PTX_BARRIER, PTX_BARRIER, "noComplete");
+    clean(INIT("2") "@%p6 mbarrier.arrive.noComplete.shared::cta.b64 %rd6, [m], 1; @%p6 mbarrier.arrive.shared::cta.b64 %rd6, [m];" WAIT("0", "0"), 64, NULL);
+    /* the upper warp drops out: the next phase is complete without it */
+    clean(INIT("64") "@%p7 bra A; mbarrier.arrive_drop.shared::cta.b64 %rd6, [m]; bra E; A: " ARRIVE WAIT("0", "0") ARRIVE WAIT("1", "1") "E:", 64, NULL);
+    found(INIT("64") "@%p7 bra A; " ARRIVE " bra E; A: " ARRIVE WAIT("0", "0") ARRIVE WAIT("1", "1") "E:", 64, PTX_BARRIER, PTX_BARRIER, "32 of 64 arrivals");
+}
+
+static void mbarrier_bytes(void)
+{
+#define EXPECT(bytes) "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [m], " bytes ";"
+#define CAME(bytes) "mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [m], " bytes ";"
+    clean(INIT("1") EXPECT("256") CAME("4") WAIT("0", "0"), 64, NULL);
+    clean(INIT("1") "@%p6 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [m], 256; bar.sync 0;" CAME("4") "@%p6 " ARRIVE WAIT("0", "0"), 64, NULL);
+    found(INIT("1") EXPECT("260") CAME("4") WAIT("0", "0"), 64, PTX_BARRIER, PTX_BARRIER, "0 of 1 arrivals and 4 bytes are missing");
+    found(INIT("1") EXPECT("252") "@%p6 " CAME("256") WAIT("0", "0"), 64, PTX_BARRIER, PTX_BARRIER, "0 of 1 arrivals and -4 bytes are missing");
+    found(INIT("1") EXPECT("1048576"), 64, PTX_BARRIER, PTX_BARRIER, "1048575");
+    found(INIT("64") "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [m], 1000000;", 64, PTX_BARRIER, PTX_BARRIER, "count of bytes");
+}
+
+int main(void)
+{
+    mbarrier_orders();
+    mbarrier_counts();
+    mbarrier_bytes();
+    return test_done();
+}
