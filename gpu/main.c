@@ -5,6 +5,7 @@
  * that prints cannot break them. The end of stdin means that nobody waits for the answer any more.
  */
 #include "core/clock.h"
+#include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
 #include "gpu/judge/judge.h"
 #include "gpu/selftest.h"
@@ -79,6 +80,7 @@ static void print_help(FILE *to)
     fprintf(to, "usage: proteus-gpu COMMAND [FLAGS]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(to, "  %-14s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
+    fprintf(to, "  %-14s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
     fprintf(to, "\n");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         fprintf(to, "  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
@@ -442,6 +444,8 @@ int main(int argc, char **argv)
         printf("proteus-gpu %s\n", PROTEUS_VERSION);
         return 0;
     }
+    if (strcmp(command, "emulate") == 0)
+        return emulate_tool_main(argc - 2, argv + 2);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, command) == 0)
             return run_command(i, argc, argv);

@@ -43,6 +43,7 @@ struct judge_side {
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     json_t *counts;                     /* of the last run */
     int64_t run_asked_ns, run_deadline_ns;
+    int64_t run_ns;                     /* what its last run took, by the child */
     double estimate_ns;
     json_t *estimate_terms;
     uint64_t timed_order;               /* seed of the order of its last timed graph */
@@ -91,8 +92,10 @@ struct judge {
     struct judge_regime regimes[INPUTS_MAX_REGIMES];
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
+    void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
+    int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
@@ -105,7 +108,7 @@ struct judge {
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
 typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
-judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_audit, phase_plausible,
+judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_probe, phase_time, phase_audit, phase_plausible,
     phase_retest;
 
 /* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
@@ -186,6 +189,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
+int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;

@@ -49,8 +49,17 @@ static void out_of_memory(struct decoder *x)
     x->failed = true;
 }
 
+/* Where a warp may stop and others run on: it comes back in the home mode. */
+static bool may_wait(enum insn_kind kind)
+{
+    return kind == K_BAR || kind == K_SHFL || kind == K_VOTE || kind == K_MATCH || kind == K_REDUX || kind == K_WARP_BAR ||
+           kind == K_MBARRIER || kind == K_CLUSTER_WAIT;
+}
+
 struct insn *emit(struct decoder *x, enum insn_kind kind)
 {
+    if (may_wait(kind))
+        set_mode(x, x->home_mode);
     static _Thread_local struct insn nowhere;
     struct ptx_module *m = x->m;
     if (!ptx_grow(m, (void **)&m->code, &m->code_capacity, m->code_count, sizeof *m->code)) {
@@ -488,7 +497,7 @@ static void begin_block(struct decoder *x)
         out_of_memory(x);
         return;
     }
-    m->blocks[m->block_count] = (struct block_info){.first = m->code_count};
+    m->blocks[m->block_count] = (struct block_info){.first = m->code_count, .stmt_first = x->stmt_index};
     struct insn *i = emit(x, K_ENTER);
     i->pred = 0;
     i->flags = 0;
@@ -656,6 +665,7 @@ static void decode_function(struct decoder *x)
     x->tracks = m->tracked_count != tracked_before;
     decode_statements(x, leader);
     decode_again(x, leader, base, first_block, first_list);
+    flow_paths(m, fn->code_first);
     fn->decoded = true;
 }
 
