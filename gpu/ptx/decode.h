@@ -26,6 +26,9 @@
 #define param_slot ptx_decode_param_slot
 #define arg ptx_decode_arg
 #define address ptx_decode_address
+#define address_slot ptx_decode_address_slot
+#define decode_async ptx_decode_async_copy
+#define decode_async_store ptx_decode_async_store
 #define space_of_op ptx_decode_space
 #define decode_cluster_barrier ptx_decode_cluster_barrier
 #define slots_share ptx_decode_slots_share
@@ -72,7 +75,7 @@ struct decoder {
     uint8_t *is_fixed;          /* by register: an alias of something that never changes */
     uint8_t *op_base;           /* by statement of the function */
     uint32_t block_start;       /* first statement of the current block */
-    int mode, home_mode;
+    int mode, live_mode, home_mode;   /* asked for, set so far */
     uint8_t cls;
     bool failed, tracks;
     struct opcode *cache;       /* by interned name */
@@ -109,6 +112,9 @@ static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
 static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
 /* The slot of an address register, widened (0: absolute); *ret_offset what is to be added. False: not an address. */
 bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset);
+uint32_t address_slot(struct decoder *d, const struct operand *o);   /* as one slot, offset included; 0: not an address */
+bool decode_async(struct decoder *d);                 /* cp.async of bulks, or with an mbarrier */
+bool decode_async_store(struct decoder *d);           /* st.async, red.async */
 enum ptx_space space_of_op(const struct opcode *o);
 bool decode_cluster_barrier(struct decoder *d);
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);
@@ -124,5 +130,5 @@ bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned 
 bool fixed_here(const struct decoder *d, const struct operand *o);
 uint32_t param_slot(struct decoder *d, uint32_t offset, unsigned bytes, bool sign);
 bool slots_share(struct decoder *d, uint32_t base, uint32_t *ret_top);   /* after flow_finish; sets preset */
-void flow_paths(struct ptx_module *m, uint32_t first);   /* of all code from there on, which is complete */
+void flow_paths(struct decoder *d, uint32_t first);   /* of all code from there on, which is complete */
 bool flow_finish(struct decoder *d, uint32_t first_block);   /* branch targets and reconvergence points; flow.c */

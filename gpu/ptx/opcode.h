@@ -13,7 +13,7 @@
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
     X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
-    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
+    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, griddepcontrol, CONTROL)                   \
     X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, none, MATRIX)                \
     X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, arith, INT) X(madc, carry, INT)   \
     X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
@@ -27,7 +27,7 @@
     X(stackrestore, none, OTHER) X(stacksave, none, OTHER) X(stmatrix, none, MATRIX) X(sub, arith, INT)                 \
     X(subc, carry, INT) X(suld, none, GLOBAL) X(sust, none, GLOBAL) X(szext, bits, INT) X(tanh, sfu, SFU)               \
     X(tcgen05, none, MATRIX) X(tensormap, none, OTHER) X(testp, testp, F32) X(tex, none, GLOBAL) X(trap, trap, CONTROL) \
-    X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, none, MATRIX) X(xor, logic, INT)
+    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, none, MATRIX) X(xor, logic, INT)
 
 enum ptx_base {
 #define X(name, decoder, cls) B_##name,

@@ -122,6 +122,7 @@ struct ptx_launch {
     const char *kernel;
     uint32_t grid[3], block[3], cluster[3];           /* cluster 0 or 1: none */
     uint32_t dynamic_shared_bytes;
+    bool dependent;               /* may start before the launch before it has ended (programmatic dependent launch) */
     bool cooperative;             /* all blocks take turns on one host thread, and grid barriers work */
     int arg_count;
     struct ptx_arg args[PTX_MAX_PARAMS];
@@ -167,7 +168,7 @@ struct ptx_line {
     char source_file[64];
     int source_line, ptx_line;    /* source_line -1: none */
     uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
-    uint64_t global_accesses, global_sectors, least_sectors;  /* by warps; least: if every lane's bytes lay side by side */
+    uint64_t global_accesses, global_sectors, asked_sectors;  /* by warps; asked: bytes that lanes asked for / 32 */
     uint64_t shared_requests, shared_wavefronts;
 };
 struct ptx_depth {                /* wish and answer */
@@ -185,7 +186,12 @@ DEFINE_CLEANUP(ptx_depth, struct ptx_depth, ptx_depth_done(it))
  */
 enum ptx_schedule { PTX_LOCKSTEP, PTX_EXPLORE };
 const char *ptx_schedule_name(enum ptx_schedule schedule);
+/* What launches leave for those that may overlap with them. The caller's, for the launches of one sequence, one after the other. */
+struct ptx_history;
+struct ptx_history *ptx_history_new(void);
+void ptx_history_free(struct ptx_history *h);
 struct ptx_run_options {
+    struct ptx_history *history;  /* NULL: each launch is in order */
     enum ptx_schedule schedule;
     struct ptx_limits limits;
     uint64_t schedule_seed;

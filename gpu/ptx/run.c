@@ -59,10 +59,10 @@ static void block_open(struct worker *k, struct block *b)
         b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
         b->granule_shift = 0;
     } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
-        const size_t n = m->shared_bytes / 4 + 64;
-        b->wrote = xarray(n, sizeof *b->wrote);
-        b->read_clock = xarray(n, sizeof *b->read_clock);
-        b->readers = xarray(n, sizeof *b->readers);
+        const size_t bytes = ((size_t)m->shared_bytes / 4 + 64) * sizeof(uint32_t); /* in whole cache lines: they are read by rows */
+        b->wrote = aligned(bytes);
+        b->read_clock = aligned(bytes);
+        b->readers = aligned(bytes);
     }
 }
 
@@ -213,6 +213,7 @@ static void block_start(struct block *b, uint64_t unit)
         w->stuck = false;
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
+        memset(w->bulk_committed, 0, sizeof w->bulk_committed);
         fill_file(b, w, again);
     }
     schedule_block(b);
@@ -270,7 +271,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
     if (b->alive_warps)
         return true;
     b->done = true;
-    return race_block_end(b);
+    return flight_end(b) && race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
@@ -569,6 +570,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->schedule = options->schedule;
+    m->history = options->history;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
     where_and_when(m, options->wander);
