@@ -161,13 +161,14 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
+#define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
 struct ptx_device_row;
 /* What one line of the source did (of the PTX, where it names no source lines). Freed by ptx_depth_done. */
 struct ptx_line {
     char source_file[64];
     int source_line, ptx_line;    /* source_line -1: none */
     uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
-    uint64_t global_accesses, global_sectors, least_sectors;  /* by warps; least: if every lane's bytes lay side by side */
+    uint64_t global_accesses, global_sectors, asked_sectors;  /* by warps; asked: bytes that lanes asked for / 32 */
     uint64_t shared_requests, shared_wavefronts;
 };
 struct ptx_depth {                /* wish and answer */
@@ -196,6 +197,9 @@ struct ptx_run_options {
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* What tells a kernel where and when it runs (%smid, %nsmid, %gridid, the clocks) is drawn from the seed, so that a result which
+     * depends on it differs from run to run. Otherwise it is the same in each. */
+    bool wander;
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;

@@ -177,8 +177,7 @@ static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct machine *m = w->block->worker->machine;
     const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
-    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
-    (void)m;
+    const uint64_t t = m->clock_base + (w->instructions + ++w->clock_reads) * m->clock_rate, value = timer ? m->timer_base + t : t;
     if (i->flags & F_DST64) {
         uint64_t *p = (uint64_t *)slot(w, i->dst);
         for (int l = 0; l < WARP_LANES; l++)
@@ -230,6 +229,58 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
     return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
 }
 
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+{
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
+}
+
+static void sync_go_on(struct warp *w, int split)
+{
+    w->splits[split].state = SPLIT_RUN;
+    w->splits[split].pc++;
+}
+
+/*
+ * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
+ * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
+ */
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    uint32_t set = active;
+    for (uint32_t more = 0; more != set;) {
+        set |= more;
+        more = set;
+        for (uint32_t rest = set; rest; rest &= rest - 1) {
+            const int lane = first_lane(rest);
+            const uint32_t need = masks[lane] & w->alive;
+            if (!(masks[lane] >> lane & 1))
+                return sync_unnamed(w, i, lane, masks[lane]);
+            if (need & ~here)
+                return 0;
+            more |= need;
+        }
+        for (int n = 0; n < w->split_count; n++)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+                more |= active_of(w, i, w->splits[n].mask);
+    }
+    for (uint32_t rest = set; rest;) {
+        uint32_t group = 0;
+        for (int l = 0; l < WARP_LANES; l++)
+            group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
+        if (!sync_execute(w, i, group & set))
+            return -1;
+        lane_meet(w, group & set);
+        rest &= ~group;
+    }
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & set)
+            sync_go_on(w, n);
+    return set == active ? 1 : 2;
+}
+
 /*
  * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
  * that wait at the same instruction join in.
@@ -237,34 +288,39 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    if (active & ~named) {
-        fault(w, i, first_lane(active & ~named), PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-              ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-        return -1;
-    }
-    uint32_t here = active;
-    for (int n = 0; n < w->split_count; n++)
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
+    uint32_t here = active, at_this = active;
+    bool mixed = false;
+    for (int n = 0; n < w->split_count; n++) {
         here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
-    if ((here & need) != need) {
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
+            at_this |= active_of(w, i, w->splits[n].mask);
+    }
+    for (int l = 0; named != FULL_MASK && l < WARP_LANES; l++)
+        mixed |= at_this >> l & 1 && masks[l] != named;
+    if (!mixed && active & ~named)
+        return sync_unnamed(w, i, first_lane(active & ~named), named);
+    int r = mixed ? sync_groups(w, current, i, active, at_this) : (here & need) == need;
+    if (r <= 0) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return 0;
+        return r;
     }
-    if (!sync_execute(w, i, here))
-        return -1;
-    lane_meet(w, here);
-    if (here == active)
-        return 1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && waits_too(w, i, named, &w->splits[n])) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc++;
-        }
-    w->splits[current].state = SPLIT_RUN;
-    w->splits[current].pc = pc + 1;
-    splits_merge(w);
-    return 2;
+    if (!mixed) {
+        if (!sync_execute(w, i, here))
+            return -1;
+        lane_meet(w, here);
+        r = here == active ? 1 : 2;
+        for (int n = 0; r == 2 && n < w->split_count; n++)
+            if (n != current && waits_too(w, i, named, &w->splits[n]))
+                sync_go_on(w, n);
+    }
+    if (r == 2) {
+        w->splits[current].pc = pc;
+        sync_go_on(w, current);
+        splits_merge(w);
+    }
+    return r;
 }
 
 /* Nothing runs: all at one barrier, done, or stuck. */
@@ -520,6 +576,10 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             *budget -= i->dst ? POLL_COST : 0;
             i++;
             continue;
+        case K_PREFETCH:
+            FAIL_UNLESS(!active || memory_prefetch(w, i, active));
+            i++;
+            continue;
         case K_CP_ASYNC:
             if (k->depth)
                 depth_access(w, i, active);
@@ -560,6 +620,26 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_ACTIVEMASK:
             put_u32(w, i->dst, active, active);
+            i++;
+            continue;
+        case K_BULK:
+            FAIL_UNLESS(!active || bulk_issue(w, i, active));
+            i++;
+            continue;
+        case K_BULK_COMMIT:
+            bulk_commit(w, active);
+            i++;
+            continue;
+        case K_BULK_WAIT:
+            FAIL_UNLESS(!active || bulk_wait(w, i, active));
+            i++;
+            continue;
+        case K_ASYNC_STORE:
+            FAIL_UNLESS(!active || async_store(w, i, active));
+            i++;
+            continue;
+        case K_CP_ARRIVE:
+            FAIL_UNLESS(!active || copy_arrive(w, i, active));
             i++;
             continue;
         case K_MBARRIER: {
