@@ -160,7 +160,7 @@ enum insn_flags {
 };
 
 /* flow.c sets these when a function's code is complete. */
-enum insn_path { PATH_SWITCH, PATH_LANE, PATH_LANE_USES /* F_USES_LOADED */, PATH_SHUFFLE, PATH_ACCESS };
+enum insn_path { PATH_SWITCH, PATH_LANE, PATH_LANE_USES /* F_USES_LOADED */, PATH_SHUFFLE, PATH_ACCESS, PATH_ENTER, PATH_BRANCH };
 _Static_assert(sizeof(struct insn) == 64, "a cache line an instruction");
 
 /* A slot of the register file that is filled in before a warp starts. */

@@ -386,6 +386,59 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 }
 
 #define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
+static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
+{
+    struct worker *k = w->block->worker;
+    const uint64_t total = (uint64_t)i->imm;
+    k->block_threads[i->aux] += lanes;
+    k->block_warps[i->aux]++;
+    k->unreported += total * lanes;
+    w->instructions += total;
+    w->waited = i->op ? w->used : w->waited;
+    *budget -= (int64_t)total + 1;
+}
+
+/* What all living lanes do, until a switch is needed; NULL: a finding. `full`: all 32 of them; `alone`: they meet no others. */
+static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full, bool alone, int64_t *budget)
+{
+    char *const file = w->file;
+    for (;;) {
+        for (; i->path == PATH_LANE; i++)
+            i->fn(file, i);
+        if (i->path == PATH_SWITCH || (i->path != PATH_LANE_USES && !full))
+            return i;
+        if (i->path == PATH_BRANCH) {
+            const uint32_t p = i->pred ? pack(w, i->pred) ^ (i->flags & F_PRED_NOT ? FULL_MASK : 0) : FULL_MASK;
+            if (p && p != FULL_MASK)
+                return i;
+            i = p ? w->block->worker->machine->module->code + i->aux : i + 1;
+            continue;
+        }
+        if (i->path == PATH_ENTER) {
+            if (!alone || *budget <= i->imm)
+                return i;
+            enter_block(w, i++, WARP_LANES, budget);
+            continue;
+        }
+        if (i->flags & F_USES_LOADED)
+            note_use(w, i);
+        if (i->path == PATH_ACCESS) {
+            if (w->block->worker->depth)
+                depth_access(w, i, FULL_MASK);
+            if (!i->access(w, i) && !access_slowly(w, i, FULL_MASK))
+                return NULL;
+            i++;
+        } else if (i->path == PATH_SHUFFLE) {
+            i->fn(file, i);
+            w->block->worker->counts.shuffles += i->vec;
+            i += i->size;
+        } else {
+            i->fn(file, i);
+            i++;
+        }
+    }
+}
+
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
@@ -406,32 +459,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        if (whole) {
-            while (i->path == PATH_LANE) {
-                i->fn(file, i);
-                i++;
-            }
-            if (i->path == PATH_LANE_USES) {
-                note_use(w, i);
-                i->fn(file, i);
-                i++;
-                continue;
-            }
-            if (i->path && mask == full) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
-                if (i->path == PATH_SHUFFLE) {
-                    i->fn(file, i);
-                    k->counts.shuffles++;
-                } else {
-                    if (k->depth)
-                        depth_access(w, i, mask);
-                    FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
-                }
-                i++;
-                continue;
-            }
-        }
+        if (whole)
+            FAIL_UNLESS(i = together(w, i, mask == full, s->parent < 0, budget));
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
@@ -458,13 +487,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 child_gone(w, s->parent);
                 return NEXT_SPLIT;
             }
-            const uint32_t total = m->module->blocks[i->aux].total;
-            k->block_threads[i->aux] += lanes;
-            k->block_warps[i->aux]++;
-            w->instructions += total;
-            w->waited = i->op ? w->used : w->waited;
-            k->unreported += (uint64_t)total * lanes;
-            *budget -= total + 1;
+            enter_block(w, i, lanes, budget);
             i++;
             if (*budget < 0 && !meet) {
                 s->pc = pc + 1;
