@@ -349,6 +349,8 @@ static int run_canaries(const struct options *o, const struct judge_config *c)
     }
     printf("%d of %d pass\n", passed, count);
     return count && passed == count ? 0 : 1;
+}
+
 /* ---- selftest ---- */
 
 static int run_selftest(const struct options *o, const struct judge_config *c)

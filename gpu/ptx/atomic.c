@@ -62,6 +62,8 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
             return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
+            return false;
         atomic_flag *flag = &m->atomic_locks[(p.offset >> 3) & 63];
         while (lock && atomic_flag_test_and_set_explicit(flag, memory_order_acquire))
             ;

@@ -665,6 +665,7 @@ static void decode_function(struct decoder *x)
     x->tracks = m->tracked_count != tracked_before;
     decode_statements(x, leader);
     decode_again(x, leader, base, first_block, first_list);
+    flow_paths(m, fn->code_first);
     fn->decoded = true;
 }
 

@@ -244,6 +244,21 @@ static void mark_short(struct decoder *d, const struct graph *g, uint32_t first_
     }
 }
 
+void flow_paths(struct ptx_module *m, uint32_t first)
+{
+    for (uint32_t pc = first; pc < m->code_count; pc++) {
+        struct insn *i = &m->code[pc];
+        const bool uses = i->flags & F_USES_LOADED, whole = i->flags & F_WHOLE && i->fn;
+        i->path = PATH_SWITCH;
+        if (i->kind == K_LANE)
+            i->path = uses ? PATH_LANE_USES : PATH_LANE;
+        else if (i->kind == K_SHFL && whole && !uses)
+            i->path = PATH_SHUFFLE;
+        else if ((i->kind == K_LD || i->kind == K_ST) && whole)
+            i->path = PATH_ACCESS;
+    }
+}
+
 bool flow_finish(struct decoder *d, uint32_t first_block)
 {
     struct ptx_module *m = d->m;

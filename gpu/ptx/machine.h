@@ -57,6 +57,21 @@
 #define race_cluster_close ptx_run_race_cluster_close
 #define race_block_end ptx_run_race_block_end
 #define worker_draw ptx_run_worker_draw
+#define draw ptx_run_draw
+#define schedule_block ptx_run_schedule_block
+#define schedule_slice ptx_run_schedule_slice
+#define schedule_part ptx_run_schedule_part
+#define schedule_pick ptx_run_schedule_pick
+#define splits_merge ptx_run_splits_merge
+#define splits_let_go ptx_run_splits_let_go
+#define splits_wait ptx_run_splits_wait
+#define lane_shadow_new ptx_run_lane_shadow_new
+#define lane_start ptx_run_lane_start
+#define lane_meet ptx_run_lane_meet
+#define lane_fence ptx_run_lane_fence
+#define lane_publish ptx_run_lane_publish
+#define lane_observe ptx_run_lane_observe
+#define lane_check ptx_run_lane_check
 #define warp_run ptx_run_warp_run
 #define sync_execute ptx_run_sync_execute
 #define barrier_arrive ptx_run_barrier_arrive
@@ -85,6 +100,7 @@ struct split {
     uint8_t state, depth;
     uint32_t children;
     uint32_t calls[MAX_CALLS];  /* return addresses */
+    uint32_t waited;            /* of a node: instructions since lanes arrived */
     uint32_t waits_pc, waits_for, waits_at;   /* asked in vain: instruction + 1, what, the mbarrier's offset */
 };
 
@@ -107,6 +123,8 @@ struct warp {
     bool has_fence;
     uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
+    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
@@ -154,6 +172,8 @@ struct worker {
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
     uint64_t random;
+    uint64_t explored;          /* warp instructions so far, of blocks that are explored */
+    bool exploring;
     uint64_t found_block;
     atomic_bool storing;        /* a store to a watched buffer is marked there, and its bytes may not have arrived yet */
     uint64_t unreported;        /* thread instructions not yet added to the machine's */
@@ -171,6 +191,7 @@ struct machine {
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
     bool many;                  /* many host threads */
+    enum ptx_schedule schedule;
     bool explicit_cluster;
     struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
@@ -222,23 +243,23 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
 
-enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */ };
+enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */, RACE_SAME /* stores what is there */ };
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
-void race_fence(struct warp *w);
+void race_fence(struct warp *w, uint32_t active);
 /* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
 void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
 void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
 
 /* ---- clusters: race_object.c ---- */
 /* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
-void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
-void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+void race_object_release(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key);
 /* The same without release or acquire: what fences did before, and will do. */
-void race_object_publish(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
-void race_object_observe(struct warp *w, const struct race_object *o, uint64_t key);
+void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_observe(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key);
 uint64_t race_key(const struct block *home, uint64_t offset);
 uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase);
 uint64_t race_cluster_key(const struct block *b, uint32_t phase);
@@ -259,6 +280,26 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
 /* After a store that watch_row or watch_lane let pass: its bytes are there. */
 static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* ---- lanes of a warp that may run apart: race_lane.c ---- */
+struct lane_shadow *lane_shadow_new(void);
+void lane_start(struct warp *w);
+void lane_meet(struct warp *w, uint32_t mask);     /* these wait for one another */
+void lane_fence(struct warp *w, uint32_t active);
+void lane_publish(struct warp *w, uint32_t active);
+void lane_observe(struct warp *w, uint32_t active, bool acquire);
+/* Before it is done; as watch_lane. */
+bool lane_check(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* ---- who goes next: schedule.c ---- */
+uint64_t draw(uint64_t *state);
+void schedule_block(struct block *b);                          /* starts: is it explored, and how */
+int64_t schedule_slice(struct worker *k, int64_t usual);
+void schedule_part(struct warp *w, int split);                 /* maybe */
+int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
+void splits_merge(struct warp *w);                             /* those that are at one place */
+bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
+void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

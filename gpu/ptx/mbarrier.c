@@ -152,7 +152,7 @@ static bool arrive(struct warp *w, const struct insn *i, int lane, const struct 
         return false;
     if (i->aux & MB_NO_COMPLETE && count >= b->pending)
         return bad(w, i, lane, at, "where an arrival with .noComplete completes the phase");
-    (i->aux & MB_RELAXED ? race_object_publish : race_object_release)(w, &b->gathered, home, race_phase_key(home, at, b->phase));
+    (i->aux & MB_RELAXED ? race_object_publish : race_object_release)(w, 1u << lane, &b->gathered, home, race_phase_key(home, at, b->phase));
     if (i->op == MB_DROP) {
         if (count > b->expected)
             return bad(w, i, lane, at, "where more drop out than are expected");
@@ -195,7 +195,7 @@ static int test(struct warp *w, const struct insn *i, int lane, struct block *ho
     if (yes > 0) {
         if (!flight_observe(w, home, b))
             return -1;
-        (i->aux & MB_RELAXED ? race_object_observe : race_object_acquire)(w, &b->released, race_phase_key(home, b->at - 1, b->phase - 1));
+        (i->aux & MB_RELAXED ? race_object_observe : race_object_acquire)(w, 1u << lane, &b->released, race_phase_key(home, b->at - 1, b->phase - 1));
     }
     ((uint32_t *)slot(w, i->dst))[lane] = yes > 0 ? ~0u : 0;
     return yes;

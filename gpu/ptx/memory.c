@@ -376,6 +376,8 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         }
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
             return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, NULL))
+            return false;
         put_lane(w, i, list, lane, p.data);
     }
     if (on_global) {
@@ -434,6 +436,8 @@ static bool load(struct warp *w, const struct insn *i, uint32_t active)
     const enum pattern pattern = memory_addresses(w, i, bytes);
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
+    if (k->exploring)
+        return load_lanes(w, i, active);
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
@@ -524,16 +528,18 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
+            take_lane(w, i, list, lane, value);
+            const bool same = kind == RACE_WRITE && bits_all(p.init, p.offset, bytes) && !memcmp(p.data, value, bytes);
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, same ? RACE_SAME : kind))
                 return false;
         }
         where[lane] = p.data;
         last = p;
-        if (p.region && p.region->watched) {
-            take_lane(w, i, list, lane, value);
-            if (!watch_lane(w, i, lane, &p, bytes, kind, value))
-                return false;
-        }
+        take_lane(w, i, list, lane, value);
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, value))
+            return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, value))
+            return false;
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
@@ -573,7 +579,7 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
     if (i->flags & F_VOLATILE)
         race_publish(w, i, active, i->op);
     struct place p;
-    if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
+    if (k->exploring || pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||
         (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
@@ -708,7 +714,10 @@ bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t ke
                 continue;
             now |= 1u << lane;
             offsets[lane] = c->to[lane];
-            if (!race_check(w, &m->code[c->stmt_pc], lane, c->to[lane], c->bytes, RACE_WRITE))
+            const struct insn *issued = &m->code[c->stmt_pc];
+            const struct place p = {.data = b->shared + c->to[lane], .init = b->shared_init, .offset = c->to[lane], .home = b};
+            if (!race_check(w, issued, lane, c->to[lane], c->bytes, RACE_WRITE) ||
+                (b->worker->exploring && w->lanes && !lane_check(w, issued, lane, &p, c->bytes, RACE_WRITE, NULL)))
                 return false;
             memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
             bits_set(b->shared_init, c->to[lane], c->bytes, false);

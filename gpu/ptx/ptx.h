@@ -51,6 +51,8 @@ struct ptx_finding {
     int64_t offset_bytes;         /* from the buffer's start; may be negative or past its end */
     uint32_t access_bytes;
     char opcode[48];              /* "ld.global.v4.f32" */
+    uint64_t schedule_seed;       /* under which it was found */
+    bool explored;                /* the schedule was PTX_EXPLORE */
     char text[256];               /* one sentence for a person; UTF-8, printable */
 };
 
@@ -176,7 +178,14 @@ struct ptx_depth {                /* wish and answer */
 void ptx_depth_done(struct ptx_depth *d);
 DEFINE_CLEANUP(ptx_depth, struct ptx_depth, ptx_depth_done(it))
 
+/*
+ * Lockstep: lanes go together as long as the code does. Explore: lanes are parted and take turns at random, as a card may let
+ * them, in some of the blocks; races between lanes of a warp are looked at too. It costs more, and its counts mean little.
+ */
+enum ptx_schedule { PTX_LOCKSTEP, PTX_EXPLORE };
+const char *ptx_schedule_name(enum ptx_schedule schedule);
 struct ptx_run_options {
+    enum ptx_schedule schedule;
     struct ptx_limits limits;
     uint64_t schedule_seed;
     bool check_races;

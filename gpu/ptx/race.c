@@ -129,11 +129,12 @@ void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
     }
 }
 
-void race_fence(struct warp *w)
+void race_fence(struct warp *w, uint32_t active)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_fence(w, active);
     b->any_fence = w->has_fence = true;
     join(w->seen, w->pending);
     w->horizon = w->fence_horizon = larger(w->horizon, w->pending_horizon);
@@ -148,7 +149,8 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool re
 {
     struct worker *k = w->block->worker;
     if (release)
-        race_fence(w);
+        race_fence(w, active);
+    lane_publish(w, active);
     if (!w->has_fence)
         return;
     join(w->block->sync, w->fence);
@@ -167,6 +169,7 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
     struct worker *k = w->block->worker;
     if (!k->machine->check_races)
         return;
+    lane_observe(w, active, acquire);
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
         w->pending_horizon = larger(w->pending_horizon, w->block->sync_horizon);
@@ -261,7 +264,7 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     }
     b->any_atomic |= kind == RACE_ATOMIC;
     const struct lane_table *t = b->worker->machine->lanes;
-    if (!b->any_atomic && kind != RACE_STRONG_READ && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
+    if (!b->any_atomic && kind != RACE_STRONG_READ && kind != RACE_SAME && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                             w->clock_now, w->id)
                                              : t->race_write(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                              w->clock_now, w->id)))
@@ -269,6 +272,13 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     for (uint32_t g = first; g < first + count; g++) {
         const uint32_t at = g << b->granule_shift, size = 1u << b->granule_shift;
         const char *us = kind == RACE_READ || kind == RACE_STRONG_READ ? "reads" : kind == RACE_WRITE ? "writes" : "atomically changes";
+        if (kind == RACE_SAME) {
+            if (!b->read_clock[g])
+                b->readers[g] = bit, b->read_clock[g] = w->clock_now;
+            else
+                remember(w, w->clock_now, &b->read_clock[g], &b->readers[g]);
+            continue;
+        }
         if (b->wrote[g] && !ordered(w, b->wrote[g] & 31, b->wrote[g] >> 5))
             return race_report(w, i, lane, at, size, (int)(b->wrote[g] & 31), us, "writes");
         int other;

@@ -447,7 +447,7 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         return frozen_report(w, i, lane, p, bytes);
     if (!r->touched)
         return true;
-    struct use u = {.w = w, .kind = kind};
+    struct use u = {.w = w, .kind = kind == RACE_SAME ? RACE_READ : kind};
     storing(w, kind);
     u.me = strong ? race_actor_strong(w) : race_actor(w);
     const unsigned each = bytes > 4 && kind == RACE_WRITE ? 4 : bytes;
@@ -455,7 +455,7 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         struct place part_of = *p;
         part_of.offset += at;
         part_of.data += at;
-        u.benign = kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each);
+        u.benign = kind == RACE_SAME || (kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each));
         if (range_use(&u, r, part_of.offset, each))
             continue;
         const bool again = kind == RACE_WRITE && value && w->block->worker->machine->many;

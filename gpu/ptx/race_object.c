@@ -26,7 +26,7 @@ uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1
 uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase) { return race_key(home, offset | (phase & 1 ? 1u << 28 : 1u << 27)); }
 uint64_t race_cluster_key(const struct block *b, uint32_t phase) { return race_phase_key(b->cluster->blocks, 1u << 26, phase); }
 
-void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
+void race_object_release(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
@@ -43,16 +43,18 @@ void race_object_release(struct warp *w, struct race_object *o, const struct blo
         }
     }
     if (b->watch) {
-        race_fence(w);
+        race_fence(w, active);
         race_order_publish(w, key);
     } else {
+        lane_fence(w, active);
         w->clock_now = ++b->clock;
         race_safe(w);
     }
+    lane_publish(w, active);
 }
 
 /* Without .release: what was before the last fence is told. */
-void race_object_publish(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
+void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
     if (!w->block->worker->machine->check_races || !w->has_fence)
         return;
@@ -65,14 +67,16 @@ void race_object_publish(struct warp *w, struct race_object *o, const struct blo
     }
     if (w->block->watch)
         race_order_publish(w, key);
+    lane_publish(w, active);
 }
 
 /* Without .acquire: a later fence makes it count. */
-void race_object_observe(struct warp *w, const struct race_object *o, uint64_t key)
+void race_object_observe(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_observe(w, active, false);
     join(w->pending, o->seen);
     w->pending_horizon = larger(w->pending_horizon, o->horizon);
     if (b->watch)
@@ -80,11 +84,12 @@ void race_object_observe(struct warp *w, const struct race_object *o, uint64_t k
     b->any_observed |= w->pending_horizon != 0;
 }
 
-void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key)
+void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_observe(w, active, true);
     join(w->seen, o->seen);
     w->horizon = larger(w->horizon, o->horizon);
     if (o->has_fence) {

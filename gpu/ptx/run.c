@@ -21,14 +21,6 @@ int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
 uint64_t worker_draw(struct worker *k) { return draw(&k->random); }
 
 static void *aligned(size_t bytes)
@@ -82,6 +74,7 @@ static void block_close(struct block *b)
         free(b->warps[n].depths);
         free(b->warps[n].written);
         free(b->warps[n].copies);
+        free(b->warps[n].lanes);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
@@ -222,6 +215,7 @@ static void block_start(struct block *b, uint64_t unit)
         memset(w->committed, 0, sizeof w->committed);
         fill_file(b, w, again);
     }
+    schedule_block(b);
 }
 
 /* ---- turns ---- */
@@ -261,7 +255,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
         if (w->state != WARP_RUN)
             continue;
         w->stuck = false;
-        const enum stop stop = warp_run(w, slice);
+        const enum stop stop = warp_run(w, schedule_slice(k, slice));
         *ret_moved |= stop != STOP_SLICE || !w->stuck;
         if (stop == STOP_FAULT)
             return false;
@@ -537,6 +531,11 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
+const char *ptx_schedule_name(enum ptx_schedule schedule)
+{
+    return schedule == PTX_EXPLORE ? "explore" : "lockstep";
+}
+
 bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts, struct err *err)
 {
@@ -548,6 +547,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->lanes = ptx_lanes_get();
     m->limits = options->limits;
     m->seed = options->schedule_seed;
+    m->schedule = options->schedule;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
     m->shared_races_only = options->shared_races_only;
@@ -625,6 +625,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     free(m->regions);
     free(m->moving);
     free(m);
+    finding.schedule_seed = options->schedule_seed;
+    finding.explored = options->schedule == PTX_EXPLORE;
     *ret_finding = finding;
     if (ret_counts)
         *ret_counts = counts;

@@ -227,24 +227,50 @@ static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t
     return -1;
 }
 
-/* Lets the other splits go on that wait at this instruction with lanes of `done`. */
-static void sync_release(struct warp *w, int current, const struct insn *i, uint32_t done)
+/* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
+static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
 {
-    const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    const struct insn *code = w->block->worker->machine->module->code, *there = &code[s->pc];
+    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR)))
+        return 0;
+    const uint32_t active = active_of(w, there, s->mask);
+    return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
+}
+
+/* Lets the other splits go on that waited with lanes of `done`, and this one like any other: 2. Nobody waited: 1. */
+static int sync_done(struct warp *w, int current, const struct insn *i, uint32_t named, uint32_t active, uint32_t done)
+{
+    if (done == active)
+        return 1;
     for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & done) {
+        if (n != current && waits_too(w, i, named, &w->splits[n]) & done) {
             w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc = pc + 1;
+            w->splits[n].pc++;
         }
+    w->splits[current].state = SPLIT_RUN;
+    w->splits[current].pc = (uint32_t)(i - w->block->worker->machine->module->code) + 1;
+    splits_merge(w);
+    return 2;
+}
+
+/* Lanes of this split and of those that wait at this very instruction. */
+static uint32_t sync_here(struct warp *w, int current, const struct insn *i, uint32_t active)
+{
+    const struct insn *code = w->block->worker->machine->module->code;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i)
+            active |= active_of(w, i, w->splits[n].mask);
+    return active;
 }
 
 /*
  * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
  * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
  */
-static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), here = sync_here(w, current, i, active);
+    const struct insn *code = w->block->worker->machine->module->code;
     uint32_t set = active;
     for (uint32_t more = 0; more != set;) {
         set |= more;
@@ -259,7 +285,7 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
             more |= need;
         }
         for (int n = 0; n < w->split_count; n++)
-            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i && active_of(w, i, w->splits[n].mask) & more)
                 more |= active_of(w, i, w->splits[n].mask);
     }
     for (uint32_t rest = set; rest;) {
@@ -268,39 +294,49 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
             group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
         if (!sync_execute(w, i, group & set))
             return -1;
+        lane_meet(w, group & set);
         rest &= ~group;
     }
-    sync_release(w, current, i, set);
-    return 1;
+    return sync_done(w, current, i, 0, active, set);
 }
 
-/* 1: done by `active`; 0: wait for the other lanes named; -1: fault. Lanes that wait at the same instruction join in. */
+static bool masks_differ(struct warp *w, const struct insn *i, uint32_t lanes, uint32_t named)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d);
+    uint32_t other = 0;
+    for (int l = 0; l < WARP_LANES; l++)
+        other |= (uint32_t)(masks[l] != named) << l;
+    return other & lanes;
+}
+
+/*
+ * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
+ * that wait at the same instruction join in.
+ */
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
+    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
     uint32_t here = active;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
-            here |= active_of(w, i, w->splits[n].mask);
-    bool mixed = false;
-    if (named != FULL_MASK)
-        for (int l = 0; l < WARP_LANES; l++)
-            mixed |= here >> l & 1 && masks[l] != named;
-    if (!mixed && active & ~named)
+    int r = 1;
+    if (named != FULL_MASK && masks_differ(w, i, sync_here(w, current, i, active), named)) {
+        r = sync_groups(w, current, i, active);
+    } else if (active & ~named) {
         return sync_unnamed(w, i, first_lane(active & ~named), named);
-    const int r = mixed ? sync_groups(w, current, i, active, here) : (here & need) == need;
-    if (r <= 0) {
+    } else {
+        for (int n = 0; n < w->split_count; n++)
+            here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
+        r = (here & need) != need ? 0 : sync_execute(w, i, here) ? 1 : -1;
+        if (r > 0) {
+            lane_meet(w, here);
+            r = sync_done(w, current, i, named, active, here);
+        }
+    }
+    if (!r) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return r;
     }
-    if (mixed)
-        return 1;
-    if (!sync_execute(w, i, here))
-        return -1;
-    sync_release(w, current, i, here);
-    return 1;
+    return r;
 }
 
 /* Nothing runs: all at one barrier, done, or stuck. */
@@ -334,9 +370,11 @@ static enum stop settle(struct warp *w)
         w->splits[stuck].state = SPLIT_RUN;
         const int r = sync_try(w, stuck, i, active);
         if (r > 0) {
-            w->splits[stuck].pc++;
+            w->splits[stuck].pc += r == 1;
             return STOP_SLICE;
         }
+        if (!r && splits_let_go(w)) /* they may be waiting where lanes meet, and have the same barrier elsewhere */
+            return STOP_SLICE;
         if (!r)
             fault(w, i, first_lane(active), PTX_BARRIER, "waits for lanes (mask %08x) that never get to the same instruction",
                   named & w->alive & ~active);
@@ -344,6 +382,8 @@ static enum stop settle(struct warp *w)
     }
     BUG_ON(first < 0);
     const struct insn *i = &code[w->splits[first].pc];
+    if (i->type && splits_let_go(w))
+        return STOP_SLICE;
     fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
           w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
     return STOP_FAULT;
@@ -358,7 +398,7 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
     if (w->block->worker->depth)
         depth_access(w, i, active);
-    return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
+    return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
@@ -371,6 +411,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     struct split *s = &w->splits[current];
     char *file = w->file;
     uint32_t mask = s->mask, lanes = (uint32_t)__builtin_popcount(mask);
+    const uint32_t full = k->exploring ? 0 : FULL_MASK;   /* lanes that may be served all at once */
     bool whole = mask == w->alive;
 #define FAIL_UNLESS(x)         \
     do {                       \
@@ -380,15 +421,21 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        while (whole) {
-            if (i->kind == K_LANE) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
+        if (whole) {
+            while (i->path == PATH_LANE) {
                 i->fn(file, i);
-            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == FULL_MASK) {
+                i++;
+            }
+            if (i->path == PATH_LANE_USES) {
+                note_use(w, i);
+                i->fn(file, i);
+                i++;
+                continue;
+            }
+            if (i->path && mask == full) {
                 if (i->flags & F_USES_LOADED)
                     note_use(w, i);
-                if (i->kind == K_SHFL) {
+                if (i->path == PATH_SHUFFLE) {
                     i->fn(file, i);
                     k->counts.shuffles++;
                 } else {
@@ -396,10 +443,9 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                         depth_access(w, i, mask);
                     FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
                 }
-            } else {
-                break;
+                i++;
+                continue;
             }
-            i++;
         }
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
@@ -576,8 +622,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_WARP_BAR:
             if (active) {
                 const int r = sync_try(w, current, i, active);
-                if (r <= 0)
-                    return r ? NEXT_FAULT : NEXT_SPLIT;
+                if (r != 1)
+                    return r < 0 ? NEXT_FAULT : NEXT_SPLIT;
             }
             i++;
             continue;
@@ -617,7 +663,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_FENCE:
             if (active && i->op)
-                race_fence(w);
+                race_fence(w, active);
             i++;
             continue;
         case K_CLOCK:
@@ -663,9 +709,11 @@ enum stop warp_run(struct warp *w, int64_t budget)
     const struct ptx_module *m = w->block->worker->machine->module;
     set_csr(m->home_ftz ? 0x1f80 | 0x8040 : 0x1f80);
     enum stop stop = STOP_SLICE;
+    const bool exploring = w->block->worker->exploring;
+    const uint64_t before = w->instructions;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
-        int n = w->current;
+        int n = exploring ? schedule_pick(w) : w->current;
         if (n < 0 || w->splits[n].state != SPLIT_RUN)
             for (n = w->split_count - 1; n >= 0 && w->splits[n].state != SPLIT_RUN; n--)
                 ;
@@ -678,6 +726,8 @@ enum stop warp_run(struct warp *w, int64_t budget)
             continue;
         }
         w->current = n;
+        if (exploring)
+            schedule_part(w, n);
         const enum next next = split_run(w, n, &budget);
         if (next == NEXT_FAULT) {
             stop = STOP_FAULT;
@@ -691,10 +741,13 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
+            splits_wait(w, w->instructions - before);
             break;
         }
         w->current = -1;
     }
+    if (exploring)
+        w->block->worker->explored += w->instructions - before;
     set_csr(0x1f80);
     return stop;
 }
