@@ -649,6 +649,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_MATCH:
         case K_REDUX:
         case K_WARP_BAR:
+        case K_MATRIX:
             if (active) {
                 const int r = sync_try(w, current, i, active);
                 if (r != 1)
