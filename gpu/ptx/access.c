@@ -75,8 +75,7 @@ ACCESS void mark(struct worker *k, uint64_t *bits, uint64_t first, uint64_t last
     }
 }
 
-/* How the addresses lie, and the first. */
-ACCESS enum pattern lie(const struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
+ACCESS enum pattern lie_now(const struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
 {
     *ret = (uint64_t)i->imm;
     if (!i->a)
@@ -106,6 +105,21 @@ ACCESS enum pattern lie(const struct warp *w, const struct insn *i, const uint64
         same |= base[l] ^ first;
     return same ? PATTERN_ANY : PATTERN_SAME;
 #endif
+}
+
+/* How the addresses lie, and the first: as seen before in this block, or looked at now. */
+ACCESS enum pattern lie(struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
+{
+    const unsigned n = i->base & ~BASE_SEEN;
+    if (i->base & BASE_SEEN && w->bases_known >> n & 1) {
+        *ret = w->bases[n].first + (uint64_t)i->imm;
+        return (enum pattern)w->bases[n].pattern;
+    }
+    const enum pattern pattern = lie_now(w, i, stride, ret);
+    w->bases[n].first = *ret - (uint64_t)i->imm;
+    w->bases[n].pattern = pattern;
+    w->bases_known |= 1u << n;
+    return pattern;
 }
 
 /* ---- memory to registers and back: 32 lanes of `vec` items, side by side ---- */

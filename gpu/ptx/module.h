@@ -150,6 +150,7 @@ struct insn {
     uint8_t type, op, flags, class_;
     uint32_t d;
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
+    uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
@@ -158,6 +159,8 @@ enum insn_flags {
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 
+#define BASES 8              /* addresses of a block that are told apart */
+#define BASE_SEEN 128
 /* flow.c sets these when a function's code is complete. */
 enum insn_path { PATH_SWITCH, PATH_LANE, PATH_LANE_USES /* F_USES_LOADED */, PATH_SHUFFLE, PATH_ACCESS, PATH_ENTER, PATH_BRANCH };
 _Static_assert(sizeof(struct insn) == 64, "a cache line an instruction");
