@@ -358,6 +358,22 @@ ACCESS bool race_free_write(struct warp *w, uint64_t at, const unsigned words)
     return true;
 }
 
+/* A row that this warp read, with nothing written and no order made since, is what it was: initialised, free of races, noted as read. */
+ACCESS bool row_readable(struct warp *w, uint32_t at, const unsigned all)
+{
+    struct block *b = w->block;
+    const uint32_t row = at << 11 | all;
+    __typeof__(w->read_rows[0]) *known = &w->read_rows[(at >> 7) % READ_ROWS];
+    if (known->row == row && known->changes == b->changes && known->clock == w->clock_now)
+        return true;
+    if (!initialised(b->shared_init, at, all) || !race_free_read(w, at, all / 4))
+        return false;
+    known->row = row;
+    known->changes = b->changes;
+    known->clock = w->clock_now;
+    return true;
+}
+
 ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
 {
     struct block *b = w->block;
@@ -369,8 +385,7 @@ ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned siz
         return false;
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (pattern == PATTERN_ROW) {
-        if (!in_shared(k->machine, at, all) || !initialised(b->shared_init, at, all) ||
-            !race_free_read(w, at, all / 4))
+        if (!in_shared(k->machine, at, all) || !row_readable(w, (uint32_t)at, all))
             return false;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
         take_row(w, list, b->shared + at, size, vec);
@@ -398,6 +413,7 @@ ACCESS bool store_shared(struct warp *w, const struct insn *i, const unsigned si
     k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
     w->stored = w->used;
     give_row(w, k->machine->module->lists + i->aux, b->shared + at, size, vec);
+    b->changes++;
     initialise(b->shared_init, at, all, false);
     return true;
 }
