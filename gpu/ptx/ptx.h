@@ -203,7 +203,7 @@ struct ptx_run_options {
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;
-    struct ptx_depth *depth;      /* NULL: not counted in depth, which costs a third more */
+    struct ptx_depth *depth;      /* NULL: not counted in depth, which takes a run three to five times as long */
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,
