@@ -21,7 +21,9 @@ static enum ptx_finding_kind run(struct bench *b, const struct shape *s, const c
     char text[8192];
     const char *entry = *s->how ? ENTRY(".reqnctapercluster 2, 1, 1") : ENTRY("");
     snprintf(text, sizeof text, "%s%s%s\nret;\n}\n", entry, COMMON, body);
-    static uint32_t fill[2048];
+    static uint32_t fill[2048]; /* the thread's number, for blocks of 64 */
+    for (uint32_t i = 0; i < 2048; i++)
+        fill[i] = i % 64;
     const char *dump = getenv("PTX_TEXTS"); /* a folder: every text goes there too, for the assembler */
     if (dump) {
         static int number;
@@ -169,6 +171,43 @@ static void addresses(void)
     found(&plain, "setp.eq.u32 %p1, %r2, 0; @%p1 exit; nanosleep.u32 100; st.shared::cluster.u32 [%r11], %r7;", PTX_RACE, PTX_RACE, "shared memory");
 }
 
+#define BULK_INIT "@%p6 mbarrier.init.shared.b64 [m], 1; fence.mbarrier_init.release.cluster;" SYNC "mapa.shared::cluster.u32 %r14, %r9, %r3; mapa.shared::cluster.u32 %r15, %r8, %r3;\n"
+#define EXPECT "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [m], 256;"
+#define GET "ld.shared.u32 %r13, [%r10];"
+static uint32_t thread_of(const struct shape *s, uint32_t i) { return i % s->block; }
+static uint32_t twice_thread(const struct shape *s, uint32_t i) { return i % s->block * 2; }
+
+static void copies(void)
+{
+    static const struct shape four = {{8, 1, 1}, 64, {4, 1, 1}, ""};
+    /* rank 0 reads for all; x holds the thread's number there */
+#define MULTICAST(mask) "setp.eq.u32 %p3, %r2, 0; and.pred %p3, %p3, %p6; mov.b16 %h1, " mask "; @%p3 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [s], [%rd1], 256, [m], %h1;"
+    clean(&four, BULK_INIT EXPECT MULTICAST("15") WAIT GET OUT SYNC, thread_of);
+    clean(&plain, BULK_INIT EXPECT MULTICAST("3") WAIT GET OUT SYNC, thread_of);
+    found(&four, BULK_INIT EXPECT MULTICAST("7") WAIT GET OUT SYNC, PTX_BARRIER, PTX_BARRIER, "256 bytes are missing");
+    found(&four, BULK_INIT EXPECT MULTICAST("31") WAIT GET OUT SYNC, PTX_OUT_OF_BOUNDS, PTX_OUT_OF_BOUNDS, "which has 4");
+    found(&four, "@%p6 mbarrier.init.shared.b64 [m], 1; bar.sync 0;" EXPECT MULTICAST("15") WAIT GET OUT SYNC, PTX_RACE, PTX_BARRIER, "shared");
+    found(&plain, BULK_INIT EXPECT MULTICAST("3") GET SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
+    /* shared memory to shared memory of the next block */
+#define SOURCE "st.shared.u32 [%r10+256], %r1; fence.proxy.async; bar.sync 0;"
+#define PUSH "@%p6 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r15], [s+256], 256, [%r14];"
+    clean(&plain, BULK_INIT SOURCE EXPECT PUSH WAIT GET OUT SYNC, thread_of);
+    found(&plain, BULK_INIT SOURCE EXPECT PUSH GET SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
+    found(&plain, BULK_INIT SOURCE EXPECT PUSH "@%p6 st.shared.u32 [s+300], 99;" WAIT GET OUT SYNC, PTX_RACE, PTX_RACE, "was changed before");
+    found(&plain, BULK_INIT SOURCE EXPECT "@%p6 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r15], [s+256], 256, [m];" WAIT SYNC, PTX_BARRIER, PTX_BARRIER,
+          "but to an mbarrier of block");
+    found(&plain, BULK_INIT SOURCE PUSH, PTX_RACE, PTX_BARRIER, "shared memory");
+    clean(&plain, "st.shared.u32 [%r10], %r1;" BULK_INIT SOURCE EXPECT "@%p6 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r15], [s+256], 256, [%r14];"
+          WAIT GET OUT SYNC, twice_thread);
+    /* values of registers */
+    clean(&plain, BULK_INIT EXPECT "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r11], %r1, [%r14];" WAIT GET OUT SYNC, thread_of);
+    clean(&plain, BULK_INIT EXPECT "and.b32 %r16, %r1, 1; setp.eq.u32 %p3, %r16, 0; add.u32 %r16, %r1, 1; @%p3 st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%r11], {%r1, %r16}, [%r14];"
+          WAIT GET OUT SYNC, thread_of);
+    found(&plain, BULK_INIT EXPECT "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r11], %r1, [%r14];" GET OUT SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
+    found(&plain, BULK_INIT EXPECT "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%r11], %rd1, [%r14];" WAIT, PTX_MISALIGNED, PTX_MISALIGNED, "shared");
+    clean(&plain, "st.shared.u32 [%r10], %r1;" BULK_INIT EXPECT "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r11], %r1, [%r14];" WAIT GET OUT SYNC, twice_thread);
+}
+
 /* Ranks and coordinates in three dimensions, as the grid's blocks see them. */
 static void coordinates(void)
 {
@@ -199,6 +238,7 @@ int main(void)
     the_barrier();
     remote_arrivals();
     addresses();
+    copies();
     coordinates();
     return test_done();
 }

@@ -24,9 +24,13 @@
 #define copy_issue ptx_run_copy_issue
 #define copy_commit ptx_run_copy_commit
 #define copy_wait ptx_run_copy_wait
+#define copy_land ptx_run_copy_land
+#define memory_count ptx_run_memory_count
+#define atomic_combine ptx_run_atomic_combine
 #define memory_load ptx_run_memory_load
 #define memory_store ptx_run_memory_store
 #define memory_atomic ptx_run_memory_atomic
+#define memory_prefetch ptx_run_memory_prefetch
 #define memory_locate ptx_run_memory_locate
 #define memory_fault ptx_run_memory_fault
 #define memory_is_shared ptx_run_memory_is_shared
@@ -87,6 +91,7 @@ struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
+    const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
@@ -105,7 +110,7 @@ struct split {
 };
 
 enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
-struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc; };
+struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc, serial; };
 struct warp {
     struct block *block;
     char *file;
@@ -114,21 +119,22 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
+    uint64_t clock_reads;       /* so that two in a row differ */
     uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
     uint32_t stored;            /* the same when the last store was made */
     uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence;
-    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    bool has_fence, waited_grid;   /* griddepcontrol.wait */
+    uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
-    uint32_t committed[WARP_LANES];
+    uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
@@ -190,11 +196,15 @@ struct machine {
     struct ptx_limits limits;
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
+    uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
+    uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;
     bool explicit_cluster;
     struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
+    struct ptx_history *history;
+    atomic_bool any_waited_grid;
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
@@ -221,9 +231,13 @@ bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active);    /* bounds only */
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
 void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
+void copy_land(struct warp *w, int lane, uint32_t serial);   /* this lane's copies before that one */
+void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes, bool store);   /* one request for so many bytes */
+uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c);
 
 /* memory.c, for atomics */
 /* home: the block whose shared memory it is; NULL: not shared memory */
@@ -299,7 +313,7 @@ void schedule_part(struct warp *w, int split);                 /* maybe */
 int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
 void splits_merge(struct warp *w);                             /* those that are at one place */
 bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
-void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait */
+void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait; polling counts for more */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

@@ -90,6 +90,15 @@ static void count_global(struct worker *k, struct region *r, uint64_t offset, ui
     mark_sectors(marks, first, last);
 }
 
+void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes, bool store)
+{
+    if (store)
+        k->counts.global_store_requests++, k->counts.global_store_bytes += bytes;
+    else
+        k->counts.global_load_requests++, k->counts.global_load_bytes += bytes;
+    count_global(k, r, offset, bytes, store);
+}
+
 /* Shared-memory passes for one request: for each group of lanes that moves 128 bytes, the most distinct words in one bank. */
 static unsigned wavefronts(const uint64_t *offset, uint32_t active, unsigned bytes)
 {
@@ -134,7 +143,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
     if (nowhere)
         f->offset_bytes = 0;
-    const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
+    const char *does = i->kind == K_ATOM ? "atomically changes" : i->kind == K_PREFETCH ? "prefetches" : store ? "writes" : "reads";
     if (nowhere && kind == PTX_OUT_OF_BOUNDS)
         return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer", does, bytes, address);
     if (nowhere)
@@ -643,7 +652,7 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         w->copies = xrealloc(w->copies, w->copy_capacity * sizeof *w->copies);
     }
     struct pending_copy *c = &w->copies[w->copy_count];
-    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code)};
+    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code), .serial = w->copy_serial};
     memcpy(c->group, w->committed, sizeof c->group);
     const uint64_t *to = (const uint64_t *)slot(w, i->a), *from = (const uint64_t *)slot(w, i->b);
     struct insn source = *i, target = *i;
@@ -686,7 +695,27 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
     w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
     w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
     w->copy_count++;
+    w->copy_serial++;
     return true;
+}
+
+/* Told through an mbarrier: whoever looks there is ordered after the issue. */
+void copy_land(struct warp *w, int lane, uint32_t serial)
+{
+    struct block *b = w->block;
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < w->copy_count; n++) {
+        struct pending_copy *c = &w->copies[n];
+        if (c->mask >> lane & 1 && (int32_t)(c->serial - serial) < 0) {
+            memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
+            bits_set(b->shared_init, c->to[lane], c->bytes, false);
+            c->mask &= ~(1u << lane);
+        }
+        if (c->mask && n != kept)
+            w->copies[kept] = *c;
+        kept += c->mask != 0;
+    }
+    w->copy_count = kept;
 }
 
 void copy_commit(struct warp *w, uint32_t active)

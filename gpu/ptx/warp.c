@@ -177,8 +177,7 @@ static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct machine *m = w->block->worker->machine;
     const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
-    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
-    (void)m;
+    const uint64_t t = m->clock_base + (w->instructions + ++w->clock_reads) * m->clock_rate, value = timer ? m->timer_base + t : t;
     if (i->flags & F_DST64) {
         uint64_t *p = (uint64_t *)slot(w, i->dst);
         for (int l = 0; l < WARP_LANES; l++)
@@ -220,13 +219,6 @@ static void note_use(struct warp *w, const struct insn *i)
 }
 
 /* ---- instructions that lanes do together ---- */
-static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
-{
-    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-    return -1;
-}
-
 /* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
 static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
 {
@@ -237,40 +229,26 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
     return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
 }
 
-/* Lets the other splits go on that waited with lanes of `done`, and this one like any other: 2. Nobody waited: 1. */
-static int sync_done(struct warp *w, int current, const struct insn *i, uint32_t named, uint32_t active, uint32_t done)
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
 {
-    if (done == active)
-        return 1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && waits_too(w, i, named, &w->splits[n]) & done) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc++;
-        }
-    w->splits[current].state = SPLIT_RUN;
-    w->splits[current].pc = (uint32_t)(i - w->block->worker->machine->module->code) + 1;
-    splits_merge(w);
-    return 2;
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
 }
 
-/* Lanes of this split and of those that wait at this very instruction. */
-static uint32_t sync_here(struct warp *w, int current, const struct insn *i, uint32_t active)
+static void sync_go_on(struct warp *w, int split)
 {
-    const struct insn *code = w->block->worker->machine->module->code;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i)
-            active |= active_of(w, i, w->splits[n].mask);
-    return active;
+    w->splits[split].state = SPLIT_RUN;
+    w->splits[split].pc++;
 }
 
 /*
  * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
  * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
  */
-static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active)
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
 {
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), here = sync_here(w, current, i, active);
-    const struct insn *code = w->block->worker->machine->module->code;
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
     uint32_t set = active;
     for (uint32_t more = 0; more != set;) {
         set |= more;
@@ -285,7 +263,7 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
             more |= need;
         }
         for (int n = 0; n < w->split_count; n++)
-            if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i && active_of(w, i, w->splits[n].mask) & more)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
                 more |= active_of(w, i, w->splits[n].mask);
     }
     for (uint32_t rest = set; rest;) {
@@ -297,16 +275,10 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
         lane_meet(w, group & set);
         rest &= ~group;
     }
-    return sync_done(w, current, i, 0, active, set);
-}
-
-static bool masks_differ(struct warp *w, const struct insn *i, uint32_t lanes, uint32_t named)
-{
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d);
-    uint32_t other = 0;
-    for (int l = 0; l < WARP_LANES; l++)
-        other |= (uint32_t)(masks[l] != named) << l;
-    return other & lanes;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & set)
+            sync_go_on(w, n);
+    return set == active ? 1 : 2;
 }
 
 /*
@@ -316,25 +288,37 @@ static bool masks_differ(struct warp *w, const struct insn *i, uint32_t lanes, u
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    uint32_t here = active;
-    int r = 1;
-    if (named != FULL_MASK && masks_differ(w, i, sync_here(w, current, i, active), named)) {
-        r = sync_groups(w, current, i, active);
-    } else if (active & ~named) {
-        return sync_unnamed(w, i, first_lane(active & ~named), named);
-    } else {
-        for (int n = 0; n < w->split_count; n++)
-            here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
-        r = (here & need) != need ? 0 : sync_execute(w, i, here) ? 1 : -1;
-        if (r > 0) {
-            lane_meet(w, here);
-            r = sync_done(w, current, i, named, active, here);
-        }
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
+    uint32_t here = active, at_this = active;
+    bool mixed = false;
+    for (int n = 0; n < w->split_count; n++) {
+        here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
+            at_this |= active_of(w, i, w->splits[n].mask);
     }
-    if (!r) {
+    for (int l = 0; named != FULL_MASK && l < WARP_LANES; l++)
+        mixed |= at_this >> l & 1 && masks[l] != named;
+    if (!mixed && active & ~named)
+        return sync_unnamed(w, i, first_lane(active & ~named), named);
+    int r = mixed ? sync_groups(w, current, i, active, at_this) : (here & need) == need;
+    if (r <= 0) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
+        return r;
+    }
+    if (!mixed) {
+        if (!sync_execute(w, i, here))
+            return -1;
+        lane_meet(w, here);
+        r = here == active ? 1 : 2;
+        for (int n = 0; r == 2 && n < w->split_count; n++)
+            if (n != current && waits_too(w, i, named, &w->splits[n]))
+                sync_go_on(w, n);
+    }
+    if (r == 2) {
+        w->splits[current].pc = pc;
+        sync_go_on(w, current);
+        splits_merge(w);
     }
     return r;
 }
@@ -401,12 +385,13 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
 {
     struct worker *k = w->block->worker;
-    const struct machine *m = k->machine;
+    struct machine *m = k->machine;
     const struct insn *code = m->module->code, *i = code + w->splits[current].pc;
     struct split *s = &w->splits[current];
     char *file = w->file;
@@ -577,6 +562,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_LD:
             FAIL_UNLESS(!active || access_by(w, i, active));
+            *budget -= i->flags & F_VOLATILE ? POLL_COST : 0;
             i++;
             continue;
         case K_ST:
@@ -587,6 +573,11 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (k->depth)
                 depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            *budget -= i->dst ? POLL_COST : 0;
+            i++;
+            continue;
+        case K_PREFETCH:
+            FAIL_UNLESS(!active || memory_prefetch(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
@@ -631,6 +622,26 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             put_u32(w, i->dst, active, active);
             i++;
             continue;
+        case K_BULK:
+            FAIL_UNLESS(!active || bulk_issue(w, i, active));
+            i++;
+            continue;
+        case K_BULK_COMMIT:
+            bulk_commit(w, active);
+            i++;
+            continue;
+        case K_BULK_WAIT:
+            FAIL_UNLESS(!active || bulk_wait(w, i, active));
+            i++;
+            continue;
+        case K_ASYNC_STORE:
+            FAIL_UNLESS(!active || async_store(w, i, active));
+            i++;
+            continue;
+        case K_CP_ARRIVE:
+            FAIL_UNLESS(!active || copy_arrive(w, i, active));
+            i++;
+            continue;
         case K_MBARRIER: {
             const int in_vain = active ? mbarrier_execute(w, i, active, current) : 0;
             FAIL_UNLESS(in_vain >= 0);
@@ -662,8 +673,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_FENCE:
-            if (active && i->op)
+            if (active && i->op == FENCE_GRID) {
+                w->waited_grid = true;
+                atomic_store(&m->any_waited_grid, true);
+            } else if (active && i->op) {
                 race_fence(w, active);
+            }
             i++;
             continue;
         case K_CLOCK:
@@ -711,6 +726,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
     enum stop stop = STOP_SLICE;
     const bool exploring = w->block->worker->exploring;
     const uint64_t before = w->instructions;
+    const int64_t all = budget;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
         int n = exploring ? schedule_pick(w) : w->current;
@@ -741,7 +757,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
-            splits_wait(w, w->instructions - before);
+            splits_wait(w, (uint64_t)(all - budget));
             break;
         }
         w->current = -1;
