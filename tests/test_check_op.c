@@ -4,6 +4,7 @@
  * Usage: test_check_op OPS_DIR
  */
 #include "gpu/judge/judge.h"
+#include "gpu/sandbox/sandbox.h"
 #include "tests/op_copy.h"
 
 static struct op_set ops;
@@ -22,7 +23,7 @@ static bool check_it(const struct copy *c, json_t **ret, struct err *err)
     const struct judge_config config = {.ops = &one, .device = "sim", .threads = 2};
     *ret = NULL;
     *err = (struct err){0};
-    return judge_check_op(&config, op, ret, err);
+    return judge_check_op(&config, op, ret, NULL, err);
 }
 
 static void test_sound(void)
@@ -118,6 +119,127 @@ static void test_judgements(void)
     }
 }
 
+/* ---- operators that come as text ---- */
+
+static json_t *request_of(const char *name)
+{
+    const struct op *op = op_set_find(&ops, name);
+    cleanup(str) char *path = xfmt("%s/reference.c", op->dir);
+    cleanup(buf) struct buf text = {0};
+    json_t *doc = json_object(), *baseline = NULL;
+    struct err err = {0};
+    check(candidate_load(op->dir, "baseline", &baseline, &err) && file_read(path, 1 << 20, &text, &err));
+    json_put(doc, "op", json_deep_copy(op->doc));
+    two_dtypes(json_object_get(doc, "op"));
+    json_put_str(doc, "reference", buf_cstr(&text));
+    json_put(doc, "baseline", baseline);
+    return doc;
+}
+
+#define REFERENCE(body) "#include \"reference.h\"\nvoid proteus_reference(const struct reference_call *call) { " body " }\n"
+
+static const struct { const char *key, *text, *where, *says; } texts[] = {
+    {NULL, NULL, "", ""},
+    {"op", NULL, "/op", "is needed"},
+    {"reference", NULL, "/reference", "is needed"},
+    {"baseline", NULL, "/baseline", "is needed"},
+    {"reference", "int proteus_reference", "/reference", "reference.c:1:"},
+    {"reference", "#include <stdio.h>\n#include \"no_such_header.h\"\n", "/reference", "no_such_header.h: No such file"},
+    {"reference", "#include \"/etc/passwd\"\n", "/reference", "/etc/passwd: No such file"},
+    {"reference", "#define A A A\n#include \"reference.c\"\n", "/reference", "nested"},
+    {"reference", "int x;\n", "/reference", "has no function proteus_reference"},
+    {"reference", REFERENCE("abort();"), "/reference", "signal 6"},
+    {"reference", REFERENCE("*(volatile int *)0 = (int)call->axis_count;"), "/reference", "signal 11"},
+    {"reference", REFERENCE("reference_axis(call, \"M\");"), "/reference", "signal 6"},
+    {"reference", REFERENCE("(void)call;"), "/reference", "unwritten"},
+    {"reference", "#include <unistd.h>\n#include <fcntl.h>\n" REFERENCE("if (open(\"/etc/passwd\", O_RDONLY) >= 0 || fork() >= 0) _exit(77); (void)call;"),
+     "/reference", "unwritten"},
+};
+
+static void test_texts(void)
+{
+    const struct op_set none = {0};
+    const struct judge_config config = {.ops = &none, .device = "sim", .threads = 2};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        cleanup(json) json_t *request = request_of("rmsnorm");
+        cleanup(op_answer) struct op_answer a = {.where = ""};
+        struct err err = {0};
+        if (texts[i].key && texts[i].text)
+            json_put_str(request, texts[i].key, texts[i].text);
+        else if (texts[i].key)
+            json_object_del(request, texts[i].key);
+        check(judge_build_op(&config, request, &a, &err));
+        check_str(err.text, "");
+        check_str(a.where, texts[i].where);
+        check(strstr(buf_cstr(&a.why), texts[i].says) && !strstr(buf_cstr(&a.why), "/tmp"));
+        if (strcmp(a.where, texts[i].where) || !strstr(buf_cstr(&a.why), texts[i].says))
+            fprintf(stderr, "  text %zu: %s: %s\n", i, a.where, buf_cstr(&a.why));
+        check(!!*a.where == !a.report || !texts[i].key);
+        if (!*texts[i].where) {
+            check(a.library.size > 1000 && !memcmp(a.library.data, "\177ELF", 4));
+            check_str(json_str(a.report, "digest", ""), a.digest.text);
+        }
+    }
+}
+
+static int folders_left(void)
+{
+    int count = 0;
+    cleanup(dir) DIR *d = opendir("/tmp");
+    for (struct dirent *e; d && (e = readdir(d));)
+        count += !strncmp(e->d_name, "proteus-cc-", 11);
+    return count;
+}
+
+/* Where the host allows no namespaces the compiler works all the same, in the host's /tmp, and leaves nothing there. */
+static void test_without_namespaces(void)
+{
+    const struct op_set none = {0};
+    const struct judge_config config = {.ops = &none, .device = "sim", .threads = 2};
+    cleanup(json) json_t *request = request_of("rmsnorm");
+    cleanup(op_answer) struct op_answer a = {.where = ""};
+    struct err err = {0};
+    int before = folders_left();
+    sandbox_without(SANDBOX_NAMESPACES);
+    check(judge_build_op(&config, request, &a, &err));
+    sandbox_without(0);
+    check_str(err.text, "");
+    check_str(a.where, "");
+    check(a.library.size > 1000);
+    check_int(folders_left(), before);
+}
+
+/* What the text of op.json itself has wrong. */
+static void test_descriptions(void)
+{
+    static const struct { void (*change)(json_t *doc); const char *where, *says; } cases[] = {
+        {loose, "/op", "canary "},
+    };
+    const struct op_set none = {0};
+    const struct judge_config config = {.ops = &none, .device = "sim", .threads = 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cleanup(json) json_t *request = request_of("rmsnorm");
+        cleanup(op_answer) struct op_answer a = {.where = ""};
+        struct err err = {0};
+        cases[i].change(json_object_get(request, "op"));
+        check(judge_build_op(&config, request, &a, &err));
+        check_str(a.where, cases[i].where);
+        check(strstr(buf_cstr(&a.why), cases[i].says));
+    }
+    cleanup(json) json_t *request = request_of("rmsnorm");
+    cleanup(op_answer) struct op_answer a = {.where = ""}, b = {.where = ""};
+    struct err err = {0};
+    json_put_str(json_object_get(request, "op"), "bytes", "R*Q");
+    check(judge_build_op(&config, request, &a, &err));
+    check_str(a.where, "/op");
+    check(strstr(buf_cstr(&a.why), "op.json: bytes: ") == buf_cstr(&a.why));
+    json_put_str(json_object_get(request, "op"), "bytes", "R*N");
+    json_put_str(json_object_get(request, "baseline"), "source", "extern \"C\" __global__ void rms_norm() { nonsense }");
+    check(judge_build_op(&config, request, &b, &err));
+    check_str(b.where, "/baseline");
+    check(strstr(buf_cstr(&b.why), "compile_error"));
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "child") == 0)
@@ -134,6 +256,9 @@ int main(int argc, char **argv)
     test_sound();
     test_refused();
     test_judgements();
+    test_texts();
+    test_descriptions();
+    test_without_namespaces();
     op_set_done(&ops);
     return test_done();
 }

@@ -117,7 +117,10 @@ DEFINE_CLEANUP(arena, struct arena, arena_done(it))
 
 static void lay_out(const struct device_program *p, const struct device_run *how, struct arena *a)
 {
-    uint64_t cursor = UINT64_C(0x700000000000) + (rng_mix(how->schedule_seed) & 0xffff) * GAP_BYTES * 512;
+    /* Where the drivers of cards put memory, and where none does: from an address nothing can be told. */
+    static const uint64_t bases[] = {0x700000000000, 0x7f0000000000, 0x302000000, 0x10000000000};
+    const uint64_t mixed = rng_mix(how->schedule_seed);
+    uint64_t cursor = bases[mixed >> 62] + (mixed & 0xffff) * GAP_BYTES * 512;
     for (int i = 0; i < p->buffer_count; i++) {
         const struct program_buffer *b = &p->buffers[i];
         struct ptx_buffer *to = &a->list[a->count++];
@@ -235,7 +238,7 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
 {
     cleanup(arena) struct arena a = {.count = 0};
     struct ptx_run_options options = {
-        .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races};
+        .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races, .wander = true};
     if (how->thread_instruction_limit)
         options.limits.thread_instructions = how->thread_instruction_limit;
     if (how->wall_limit_ns)

@@ -590,6 +590,7 @@ bool canary_check(const struct shape *s, const struct canary_options *o, struct 
         json_array_append_new(list, encode(s->op, n));
     }
     result.passed = !*result.text;
+    result.baseline_right = !*c->baseline_why;
     json_put(result.report, "shape", shape_encode(s));
     json_put(result.report, "canaries", list);
     *ret = result;

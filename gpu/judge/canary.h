@@ -40,6 +40,7 @@ struct canary_options {
 };
 struct canary_result {
     bool passed;
+    bool baseline_right;                    /* true too where it was not given */
     int caught, skipped;
     char text[400];                         /* why not; "" */
     json_t *report;                         /* {"shape","canaries":[{"canary","output","caught","of","rule"|"skipped"}]} */

@@ -108,18 +108,32 @@ static bool one_child(struct child_watch *w, const char *op_dir, const struct sh
     return false;
 }
 
+/* *ret_where: what is at fault where this fails with ERR_UNPROCESSABLE. */
 static bool one_choice(const struct judge_config *config, struct child_watch *w, const char *op_dir, const struct op *op, const enum dtype *dtypes,
-                       json_t **ret, struct err *err)
+                       json_t **ret, const char **ret_where, struct err *err)
 {
     struct shape s;
     struct tensor tensors[OP_MAX_TENSORS];
     cleanup(sets) struct sets outputs = {.op = op};
-    return canary_shape(op, dtypes, &s, err) && shape_tensors(&s, tensors, err) && run_baseline(config, &s, tensors, &outputs, err)
-           && one_child(w, op_dir, &s, tensors, &outputs, ret, err);
+    *ret_where = "/op";
+    if (!canary_shape(op, dtypes, &s, err) || !shape_tensors(&s, tensors, err))
+        return false;
+    *ret_where = "/baseline";
+    if (!run_baseline(config, &s, tensors, &outputs, err))
+        return false;
+    *ret_where = "/reference";
+    if (!one_child(w, op_dir, &s, tensors, &outputs, ret, err))
+        return false;
+    *ret_where = json_bool(*ret, "baseline_right", true) ? "/op" : "/baseline";
+    return true;
 }
 
-bool judge_check_op(const struct judge_config *config, const struct op *op, json_t **ret, struct err *err)
+bool judge_check_op(const struct judge_config *config, const struct op *op, json_t **ret, const char **ret_where, struct err *err)
 {
+    const char *where = "/op";
+    if (!ret_where)
+        ret_where = &where;
+    *ret_where = where;
     enum dtype choices[MAX_CHOICES][OP_MAX_DTYPES];
     struct child_watch w = {.level_needed = config->sandbox_minimum && *config->sandbox_minimum ? config->sandbox_minimum : "none",
                             .idle_since_ns = clock_mono_ns()};
@@ -133,7 +147,7 @@ bool judge_check_op(const struct judge_config *config, const struct op *op, json
     cleanup(json) json_t *doc = json_pack("{s:s,s:i,s:s,s:o}", "op", op->name, "version", op->version, "digest", op->digest.text, "shapes", list);
     for (int i = 0; i < count && passed; i++) {
         cleanup(json) json_t *answer = NULL;
-        if (!one_choice(config, &w, folder.dir, op, choices[i], &answer, err))
+        if (!one_choice(config, &w, folder.dir, op, choices[i], &answer, ret_where, err))
             return false;
         caught += json_int(answer, "caught", 0);
         skipped += json_int(answer, "skipped", 0);

@@ -51,6 +51,7 @@ bool child_do_canaries(struct child_state *unused, const json_t *job, struct err
         return false;
     json_t *doc = json_object();
     json_put_bool(doc, "passed", result.passed);
+    json_put_bool(doc, "baseline_right", result.baseline_right);
     json_put_str(doc, "text", result.text);
     json_put_int(doc, "caught", result.caught);
     json_put_int(doc, "skipped", result.skipped);

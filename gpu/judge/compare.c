@@ -350,7 +350,7 @@ static void judge_bias(struct walk *w)
 /* What a tile's larger elements would hide: those that are small are judged among themselves. */
 static void judge_small(struct walk *w)
 {
-    for (int k = 0; k < MAGNITUDES; k++) {
+    for (int k = 1; k < MAGNITUDES; k++) {          /* the largest are the tile's own business */
         const struct magnitude *m = &w->magnitudes[k];
         if (m->n < MAGNITUDE_LEAST)
             continue;

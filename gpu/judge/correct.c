@@ -296,12 +296,12 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
 {
     struct run_order first = {.regime = regime,
                               .poison = j->poison[0],
-                              .schedule_seed = random_u64(),
+                              .schedule_seed = random_u64() & ~PTX_SEED_DESCENDING,
                               .place = regime % 2 ? DEVICE_ODD : DEVICE_AT_END,
                               .instruction_limit = j->instruction_limit};
     struct run_order second = {.regime = regime,
                                .poison = j->poison[1],
-                               .schedule_seed = random_u64(),
+                               .schedule_seed = random_u64() | PTX_SEED_DESCENDING,
                                .place = DEVICE_AT_START,
                                .instruction_limit = j->instruction_limit};
     cleanup(images) struct images before = {0};

@@ -19,6 +19,12 @@
     X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
     X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
     X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \
+    X(CC_CPU_SECONDS, 20, "a reference is a page of C; its compiler takes 0.1 s")                                                        \
+    X(CC_WALL_NS, 40 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                             \
+    X(CC_MEMORY_BYTES, 1024 * LIMIT_MIB, "address space of each of the compiler's programs")                                            \
+    X(CC_FILE_BYTES, 16 * LIMIT_MIB, "of what it writes: temporary files and the library")                                              \
+    X(REFERENCE_SO_BYTES, 4 * LIMIT_MIB, "a reference as a library: 16 KiB is usual")                                                   \
+    X(REFERENCE_C_BYTES, LIMIT_MIB, "its source")                                                                                       \
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
     X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \

@@ -6,35 +6,55 @@
  */
 #include "gpu/ptx/machine.h"
 
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 #include <string.h>
 
 /* Bits of initialised bytes may be set by other host threads meanwhile; ours, if they are set, were set before. */
 #define ACCESS static inline __attribute__((always_inline, no_sanitize_thread))
 
-ACCESS bool initialised(const uint8_t *bits, uint64_t at, unsigned count)
+ACCESS bool initialised(const uint8_t *bits, uint64_t at, const unsigned count)
 {
     const uint8_t *p = bits + (at >> 3);
-    const unsigned shift = at & 7;
-    if (count % 64 == 0 && !shift) {
-        uint64_t all = ~0ull, words[WARP_LANES * 32 / 64];
-        memcpy(words, p, count / 8);
-        for (unsigned n = 0; n < count / 64; n++)
-            all &= words[n];
-        return all == ~0ull;
-    }
-    if (count <= 8) {
+    const unsigned shift = at & 7, before = (1u << shift) - 1;
+    if (count < 8) {
         const unsigned mask = ((1u << count) - 1) << shift;
         return ((p[0] | (mask >> 8 ? p[1] << 8 : 0)) & mask) == mask;
     }
-    return bits_all(bits, at, count);
+    uint64_t all = ~0ull;
+    if (count < 64) {
+        for (unsigned n = 0; n < count / 8; n++)
+            all &= p[n] | (n ? 0 : before) | ~255ull;
+    } else {
+        for (unsigned n = 0; n < count / 64; n++) {
+            uint64_t word;
+            memcpy(&word, p + n * 8, 8);
+            all &= word | (n ? 0 : before);
+        }
+    }
+    return all == ~0ull && (!shift || (p[count / 8] & before) == before);
 }
 
-ACCESS void initialise(uint8_t *bits, uint64_t at, unsigned count, bool shared)
+/* A multiple of 8 bits. Other host threads may set others of the first and last byte. */
+ACCESS void initialise(uint8_t *bits, uint64_t at, const unsigned count, bool many)
 {
-    if (count % 64 == 0 && !(at & 7))
-        memset(bits + (at >> 3), 255, count / 8);
-    else
-        bits_set(bits, at, count, shared);
+    uint8_t *p = bits + (at >> 3);
+    const unsigned shift = at & 7;
+    memset(p + (shift != 0), 255, count / 8 - (shift != 0));
+    if (!shift) {
+        memset(p, 255, count / 8);
+    } else {
+        memset(p + 1, 255, count / 8 - 1);
+        const uint8_t first = (uint8_t)(255u << shift), last = (uint8_t)~first;
+        if (many) {
+            __atomic_fetch_or(&p[0], first, __ATOMIC_RELAXED);
+            __atomic_fetch_or(&p[count / 8], last, __ATOMIC_RELAXED);
+        } else {
+            p[0] = (uint8_t)(p[0] | first);
+            p[count / 8] = (uint8_t)(p[count / 8] | last);
+        }
+    }
 }
 
 ACCESS void mark(struct worker *k, uint64_t *bits, uint64_t first, uint64_t last)
@@ -56,19 +76,36 @@ ACCESS void mark(struct worker *k, uint64_t *bits, uint64_t first, uint64_t last
 }
 
 /* How the addresses lie, and the first. */
-ACCESS enum pattern lie(const struct warp *w, const struct insn *i, uint64_t stride, uint64_t *ret)
+ACCESS enum pattern lie(const struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
 {
     *ret = (uint64_t)i->imm;
     if (!i->a)
         return PATTERN_SAME;
     const uint64_t *base = __builtin_assume_aligned(slot(w, i->a), 128), first = base[0];
-    uint64_t row = 0, same = 0;
-    for (uint64_t l = 0; l < WARP_LANES; l++) {
-        row |= base[l] - (first + l * stride);
-        same |= base[l] ^ first;
-    }
     *ret += first;
-    return !row ? PATTERN_ROW : !same ? PATTERN_SAME : PATTERN_ANY;
+#ifdef __AVX512F__
+    const __m512i steps = _mm512_setr_epi64(0, 1 * (long long)stride, 2 * (long long)stride, 3 * (long long)stride, 4 * (long long)stride,
+                                            5 * (long long)stride, 6 * (long long)stride, 7 * (long long)stride);
+    const __m512i start = _mm512_set1_epi64((long long)first), eight = _mm512_set1_epi64(8 * (long long)stride);
+    __m512i want = _mm512_add_epi64(start, steps), off = _mm512_setzero_si512();
+    for (int n = 0; n < 4; n++, want = _mm512_add_epi64(want, eight))
+        off = _mm512_or_si512(off, _mm512_xor_si512(_mm512_load_si512(base + n * 8), want));
+    if (!_mm512_test_epi64_mask(off, off))
+        return PATTERN_ROW;
+    off = _mm512_setzero_si512();
+    for (int n = 0; n < 4; n++)
+        off = _mm512_or_si512(off, _mm512_xor_si512(_mm512_load_si512(base + n * 8), start));
+    return _mm512_test_epi64_mask(off, off) ? PATTERN_ANY : PATTERN_SAME;
+#else
+    uint64_t row = 0, same = 0;
+    for (uint64_t l = 0; l < WARP_LANES; l++)
+        row |= base[l] - (first + l * stride);
+    if (!row)
+        return PATTERN_ROW;
+    for (uint64_t l = 0; l < WARP_LANES; l++)
+        same |= base[l] ^ first;
+    return same ? PATTERN_ANY : PATTERN_SAME;
+#endif
 }
 
 /* ---- memory to registers and back: 32 lanes of `vec` items, side by side ---- */
@@ -260,11 +297,24 @@ ACCESS bool race_free_read(struct warp *w, uint64_t at, const unsigned words)
         return false;
     const uint32_t *wrote = b->wrote + (at >> 2), safe = w->safe, now = w->clock_now, bit = 1u << w->id, me = w->id;
     uint32_t *clock = b->read_clock + (at >> 2), *readers = b->readers + (at >> 2), bad = 0, fresh = 0;
-    for (unsigned n = 0; n < words; n++) {
-        bad |= (uint32_t)(wrote[n] >> 5 > safe) & (uint32_t)((wrote[n] & 31) != me);
-        bad |= (uint32_t)(clock[n] != now) & (uint32_t)(clock[n] > safe);
-        fresh |= (uint32_t)(clock[n] != now) | (uint32_t)!(readers[n] & bit);
-    }
+#ifdef __AVX512F__
+    if (words % 16 == 0) {
+        const __m512i seen = _mm512_set1_epi32((int)(safe << 5 | 31)), us = _mm512_set1_epi32((int)me), past = _mm512_set1_epi32((int)safe);
+        const __m512i present = _mm512_set1_epi32((int)now), warps = _mm512_set1_epi32(31), ours = _mm512_set1_epi32((int)bit);
+        for (unsigned n = 0; n < words; n += 16) {
+            const __m512i write = _mm512_loadu_si512(wrote + n), read = _mm512_loadu_si512(clock + n);
+            const __mmask16 old = _mm512_cmpneq_epi32_mask(read, present);
+            bad |= _mm512_mask_test_epi32_mask(_mm512_cmpgt_epu32_mask(write, seen), _mm512_xor_si512(write, us), warps);
+            bad |= _mm512_mask_cmpgt_epu32_mask(old, read, past);
+            fresh |= old | _mm512_testn_epi32_mask(_mm512_loadu_si512(readers + n), ours);
+        }
+    } else
+#endif
+        for (unsigned n = 0; n < words; n++) {
+            bad |= (uint32_t)(wrote[n] >> 5 > safe) & (uint32_t)((wrote[n] & 31) != me);
+            bad |= (uint32_t)(clock[n] != now) & (uint32_t)(clock[n] > safe);
+            fresh |= (uint32_t)(clock[n] != now) | (uint32_t)!(readers[n] & bit);
+        }
     if (bad)
         return false;
     if (fresh)
@@ -308,13 +358,13 @@ ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned siz
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (pattern == PATTERN_ROW) {
         if (!in_shared(k->machine, at, all) || !initialised(b->shared_init, at, all) ||
-            (!race_free_read(w, at, all / 4) && !race_check(w, i, 0, (uint32_t)at, all, RACE_READ)))
+            !race_free_read(w, at, all / 4))
             return false;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
         take_row(w, list, b->shared + at, size, vec);
     } else {
         if (!in_shared(k->machine, at, each) || !initialised(b->shared_init, at, each) ||
-            (!(each >= 4 && race_free_read(w, at, each / 4)) && !race_check(w, i, 0, (uint32_t)at, each, RACE_READ)))
+            each < 4 || !race_free_read(w, at, each / 4))
             return false;
         k->counts.shared_wavefronts++;
         take_one(w, list, b->shared + at, size, vec);
@@ -330,7 +380,7 @@ ACCESS bool store_shared(struct warp *w, const struct insn *i, const unsigned si
     const unsigned each = size * vec, all = each * WARP_LANES;
     uint64_t at;
     if (lie(w, i, each, &at) != PATTERN_ROW || at & (each - 1) || !in_shared(k->machine, at, all) ||
-        (!race_free_write(w, at, all / 4) && !race_check(w, i, 0, (uint32_t)at, all, RACE_WRITE)))
+        !race_free_write(w, at, all / 4))
         return false;
     k->counts.shared_requests++;
     k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;

@@ -99,3 +99,15 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     }
     return true;
 }
+
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    memory_addresses(w, i, 1);
+    for (uint32_t rest = active; rest; rest &= rest - 1) {
+        struct place p;
+        if (!memory_locate(w, i, first_lane(rest), k->addresses[first_lane(rest)], 1, 1, false, &p))
+            return false;
+    }
+    return true;
+}

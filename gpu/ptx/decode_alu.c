@@ -225,6 +225,8 @@ bool ptx_decode_bits(struct decoder *d)
         k = arg(d, 4)->imm;
         count = 4;
         break;
+    case B_vabsdiff2: op = has(o, M_ADD) ? LANE_sum_diff_16x2 : LANE_diff_16x2; count = 4; break;
+    case B_vabsdiff4: op = has(o, M_ADD) ? LANE_sum_diff_8x4 : LANE_diff_8x4; count = 4; break;
     case B_fns: op = LANE_fns; count = 4; break;
     case B_dp2a:
     case B_dp4a: {

@@ -243,6 +243,21 @@ bool ptx_decode_atom(struct decoder *d)
     return true;
 }
 
+/* Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. */
+bool ptx_decode_prefetch(struct decoder *d)
+{
+    uint32_t slot;
+    int64_t offset;
+    if (d->stmt->count < 1 || !address(d, arg(d, 0), &slot, &offset))
+        return false;
+    struct insn *i = emit(d, K_PREFETCH);
+    i->a = slot;
+    i->imm = offset;
+    i->vec = i->size = 1;
+    i->space = (uint8_t)space_of_op(&d->op);
+    return true;
+}
+
 /* cp.async.ca|cg.shared.global [to], [from], bytes{, have}{, policy}; commit_group; wait_group n; wait_all */
 bool ptx_decode_cp(struct decoder *d)
 {

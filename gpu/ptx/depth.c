@@ -22,7 +22,7 @@ enum reach { REACH_L1, REACH_L2, REACH_STORE, REACH_ATOMIC };
 /* One line of one warp access: line << 12 | block's rank in its cluster << 8 | sectors << 4 | reach. */
 struct trace { uint64_t *entries; uint32_t count, capacity; bool too_long; };
 
-struct stmt_counts { uint64_t accesses, sectors, least_sectors, shared_requests, shared_wavefronts; };
+struct stmt_counts { uint64_t accesses, sectors, asked_sectors, shared_requests, shared_wavefronts; };
 
 struct depth {
     struct ptx_depth *wanted;
@@ -173,7 +173,7 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active)
     if (x->by_stmt && count) {
         struct stmt_counts *s = &x->by_stmt[i->stmt];
         s->accesses++;
-        s->least_sectors += (lanes * bytes + 31) / 32;
+        s->asked_sectors += (lanes * bytes + 31) / 32;
     }
 }
 
@@ -316,7 +316,7 @@ static void line_add(struct ptx_line *to, const struct ptx_line *from)
     to->warp_instructions += from->warp_instructions;
     to->global_accesses += from->global_accesses;
     to->global_sectors += from->global_sectors;
-    to->least_sectors += from->least_sectors;
+    to->asked_sectors += from->asked_sectors;
     to->shared_requests += from->shared_requests;
     to->shared_wavefronts += from->shared_wavefronts;
 }
@@ -333,15 +333,16 @@ static void lines_fill(const struct depth *d, const uint64_t *threads, const uin
             ptx_finding_at(m, s, &at);
             lines[count] = (struct ptx_line){.source_line = at.source_line, .ptx_line = at.ptx_line, .thread_instructions = threads[b],
                                              .warp_instructions = warps[b], .global_accesses = c->accesses, .global_sectors = c->sectors,
-                                             .least_sectors = c->least_sectors, .shared_requests = c->shared_requests,
+                                             .asked_sectors = c->asked_sectors, .shared_requests = c->shared_requests,
                                              .shared_wavefronts = c->shared_wavefronts};
             memcpy(lines[count++].source_file, at.source_file, sizeof at.source_file);
         }
     qsort(lines, (size_t)count, sizeof *lines, by_place);
     int kept = 0;
-    for (int n = 0; n < count; n++) { /* statements of one source line together; without source lines each PTX line for itself */
-        if (kept && lines[n].source_line > 0 && lines[kept - 1].source_line == lines[n].source_line &&
-            !strcmp(lines[kept - 1].source_file, lines[n].source_file))
+    for (int n = 0; n < count; n++) { /* statements of one source line together, of one PTX line where there are none */
+        const struct ptx_line *last = kept ? &lines[kept - 1] : NULL;
+        if (last && last->source_line == lines[n].source_line && !strcmp(last->source_file, lines[n].source_file) &&
+            (last->source_line > 0 || last->ptx_line == lines[n].ptx_line))
             line_add(&lines[kept - 1], &lines[n]);
         else
             lines[kept++] = lines[n];
@@ -434,7 +435,7 @@ void depth_close(struct depth *d, struct worker *workers, int worker_count, stru
         for (uint32_t s = 0; x->by_stmt && s < m->stmt_count; s++) {
             by_stmt[s].accesses += x->by_stmt[s].accesses;
             by_stmt[s].sectors += x->by_stmt[s].sectors;
-            by_stmt[s].least_sectors += x->by_stmt[s].least_sectors;
+            by_stmt[s].asked_sectors += x->by_stmt[s].asked_sectors;
             by_stmt[s].shared_requests += x->by_stmt[s].shared_requests;
             by_stmt[s].shared_wavefronts += x->by_stmt[s].shared_wavefronts;
         }

@@ -59,7 +59,6 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
 {
     const double blocks = largest(1, (double)c->blocks), warps = largest(1, (double)c->warps), warps_block = warps / blocks;
     const int per_sm = blocks_resident(l, r, d);
-    const double sms = smallest(d->sm_count, blocks);
     const double busiest = ceil(blocks / d->sm_count);                   /* blocks that the busiest SM gets in all */
     const double share = busiest / blocks;                               /* its part of everything */
     const double resident = smallest(per_sm, busiest) * warps_block;    /* warps at once on an SM */
@@ -99,7 +98,8 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
         sum += pow(parts[i].ns, k->power);
         top = parts[i].ns > parts[top].ns ? i : top;
     }
-    snprintf(e.bound, sizeof e.bound, "%s", parts[top].ns >= latency || sms < 1 ? parts[top].name : latency >= d->launch_ns ? "latency" : "launch");
+    const char *alone = latency >= d->launch_ns ? "latency" : "launch";
+    snprintf(e.bound, sizeof e.bound, "%s", parts[top].ns >= largest(latency, d->launch_ns) ? parts[top].name : alone);
     e.ns = d->launch_ns + latency + pow(sum, 1 / k->power);
     *ret = e;
 }

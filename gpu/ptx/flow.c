@@ -244,6 +244,51 @@ static void mark_short(struct decoder *d, const struct graph *g, uint32_t first_
     }
 }
 
+static bool is_butterfly(const struct insn *i)
+{
+    return i->kind == K_SHFL && i->flags & F_WHOLE && i->op == M_BFLY && !(i->flags & F_USES_LOADED) && i->dst != i->a;
+}
+
+/* How many pairs of a butterfly and the sum of what it exchanged, one after the other, begin here. */
+static unsigned sums(const struct ptx_module *m, uint32_t pc)
+{
+    unsigned n = 0;
+    for (const struct insn *i = &m->code[pc]; n < 32 && i + 1 < &m->code[m->code_count] && is_butterfly(i); i += 2, n++) {
+        const bool adds = i[1].kind == K_LANE && i[1].aux == LANE_add_f32 && !(i[1].flags & F_USES_LOADED) &&
+                          ((i[1].a == i->a && i[1].b == i->dst) || (i[1].b == i->a && i[1].a == i->dst));
+        if (!adds || (n && i->a != i[-1].dst))
+            break;
+    }
+    return n;
+}
+
+void flow_paths(struct decoder *d, uint32_t first)
+{
+    struct ptx_module *m = d->m;
+    for (uint32_t pc = first; pc < m->code_count; pc++) {
+        struct insn *i = &m->code[pc];
+        const bool uses = i->flags & F_USES_LOADED, whole = i->flags & F_WHOLE && i->fn;
+        i->path = PATH_SWITCH;
+        if (i->kind == K_LANE)
+            i->path = uses ? PATH_LANE_USES : PATH_LANE;
+        else if ((i->kind == K_LD || i->kind == K_ST) && whole)
+            i->path = PATH_ACCESS;
+        else if (i->kind == K_BRA)
+            i->path = PATH_BRANCH;
+        if (i->kind == K_ENTER) {
+            i->path = PATH_ENTER;
+            i->imm = m->blocks[i->aux].total;
+        }
+        if (i->kind != K_SHFL || !whole)
+            continue;
+        const unsigned pairs = sums(m, pc);
+        i->path = PATH_SHUFFLE;
+        i->vec = (uint8_t)(pairs ? pairs : 1);
+        i->size = (uint8_t)(pairs ? pairs * 2 : 1);
+        i->fn = pairs ? d->lanes->shuffle_add : i->fn;
+    }
+}
+
 bool flow_finish(struct decoder *d, uint32_t first_block)
 {
     struct ptx_module *m = d->m;

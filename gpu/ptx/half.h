@@ -236,6 +236,14 @@ PURE uint32_t f2e5m2(float x)
     return mag > 0x7f800000u ? 0x7f : (mag >= 0x47800000u ? 0x7b : r) | sign;
 }
 
+/* |a - b| of unsigned halves, bytes */
+PURE uint32_t diff_one(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
+PURE uint32_t diff_16x2(uint32_t a, uint32_t b) { return diff_one(a & 0xffff, b & 0xffff) | diff_one(a >> 16, b >> 16) << 16; }
+PURE uint32_t diff_8x4(uint32_t a, uint32_t b)
+{
+    return diff_one(a & 255, b & 255) | diff_one(a >> 8 & 255, b >> 8 & 255) << 8 | diff_one(a >> 16 & 255, b >> 16 & 255) << 16 |
+           diff_one(a >> 24, b >> 24) << 24;
+}
 /* Bits of dp2a: two halves of a by two bytes of b from bit k & 31; 64: a is signed, 128: b is. */
 PURE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t k)
 {

@@ -30,6 +30,7 @@
 #define memory_load ptx_run_memory_load
 #define memory_store ptx_run_memory_store
 #define memory_atomic ptx_run_memory_atomic
+#define memory_prefetch ptx_run_memory_prefetch
 #define memory_locate ptx_run_memory_locate
 #define memory_fault ptx_run_memory_fault
 #define memory_is_shared ptx_run_memory_is_shared
@@ -90,6 +91,7 @@ struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
+    const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
@@ -117,14 +119,15 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
+    uint64_t clock_reads;       /* so that two in a row differ */
     uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
     uint32_t stored;            /* the same when the last store was made */
     uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence;
-    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    bool has_fence, waited_grid;   /* griddepcontrol.wait */
+    uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
@@ -193,11 +196,15 @@ struct machine {
     struct ptx_limits limits;
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
+    uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
+    uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;
     bool explicit_cluster;
     struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
+    struct ptx_history *history;
+    atomic_bool any_waited_grid;
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
@@ -224,6 +231,7 @@ bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active);    /* bounds only */
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
 void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
@@ -305,7 +313,7 @@ void schedule_part(struct warp *w, int split);                 /* maybe */
 int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
 void splits_merge(struct warp *w);                             /* those that are at one place */
 bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
-void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait */
+void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait; polling counts for more */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

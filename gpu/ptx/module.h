@@ -124,12 +124,11 @@ struct function {
 /* ---- instructions ---- */
 enum insn_kind {
     K_LANE,         /* fn over 32 lanes, no predicate */
-    K_SHFL, K_LD, K_ST, K_LAST_WHOLE = K_ST, /* with F_WHOLE done without a switch */
     K_LANE_PREDICATED,
     K_ENTER,        /* start of a basic block: counts, limits, reconvergence */
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
-    K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,
-    K_BAR, K_WARP_BAR, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
+    K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT, K_PREFETCH,
+    K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
     K_BULK, K_BULK_COMMIT, K_BULK_WAIT, K_ASYNC_STORE, K_CP_ARRIVE, K_MATRIX, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
     K_FENCE, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
 };
@@ -150,13 +149,19 @@ struct insn {
     uint8_t kind, size, vec, space;
     uint8_t type, op, flags, class_;
     uint32_t d;
+    uint8_t path;            /* how a warp that is all together does it: enum insn_path */
 };
+enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID };   /* of K_FENCE: orders nothing here; orders; waits for the launch before */
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */
     F_SHORT = 32,            /* K_BRA: over one block of plain code; lanes that do not jump run it at once */
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
+
+/* flow.c sets these when a function's code is complete. */
+enum insn_path { PATH_SWITCH, PATH_LANE, PATH_LANE_USES /* F_USES_LOADED */, PATH_SHUFFLE, PATH_ACCESS, PATH_ENTER, PATH_BRANCH };
+_Static_assert(sizeof(struct insn) == 64, "a cache line an instruction");
 
 /* A slot of the register file that is filled in before a warp starts. */
 enum fill_kind { FILL_CONST, FILL_PARAM, FILL_SPECIAL };

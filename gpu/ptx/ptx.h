@@ -122,6 +122,7 @@ struct ptx_launch {
     const char *kernel;
     uint32_t grid[3], block[3], cluster[3];           /* cluster 0 or 1: none */
     uint32_t dynamic_shared_bytes;
+    bool dependent;               /* may start before the launch before it has ended (programmatic dependent launch) */
     bool cooperative;             /* all blocks take turns on one host thread, and grid barriers work */
     int arg_count;
     struct ptx_arg args[PTX_MAX_PARAMS];
@@ -160,13 +161,14 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
+#define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
 struct ptx_device_row;
 /* What one line of the source did (of the PTX, where it names no source lines). Freed by ptx_depth_done. */
 struct ptx_line {
     char source_file[64];
     int source_line, ptx_line;    /* source_line -1: none */
     uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
-    uint64_t global_accesses, global_sectors, least_sectors;  /* by warps; least: if every lane's bytes lay side by side */
+    uint64_t global_accesses, global_sectors, asked_sectors;  /* by warps; asked: bytes that lanes asked for / 32 */
     uint64_t shared_requests, shared_wavefronts;
 };
 struct ptx_depth {                /* wish and answer */
@@ -184,12 +186,20 @@ DEFINE_CLEANUP(ptx_depth, struct ptx_depth, ptx_depth_done(it))
  */
 enum ptx_schedule { PTX_LOCKSTEP, PTX_EXPLORE };
 const char *ptx_schedule_name(enum ptx_schedule schedule);
+/* What launches leave for those that may overlap with them. The caller's, for the launches of one sequence, one after the other. */
+struct ptx_history;
+struct ptx_history *ptx_history_new(void);
+void ptx_history_free(struct ptx_history *h);
 struct ptx_run_options {
+    struct ptx_history *history;  /* NULL: each launch is in order */
     enum ptx_schedule schedule;
     struct ptx_limits limits;
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* What tells a kernel where and when it runs (%smid, %nsmid, %gridid, the clocks) is drawn from the seed, so that a result which
+     * depends on it differs from run to run. Otherwise it is the same in each. */
+    bool wander;
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;

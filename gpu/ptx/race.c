@@ -34,8 +34,8 @@ void race_start(struct block *b)
         memset(w->seen, 0, sizeof w->seen);
         memset(w->fence, 0, sizeof w->fence);
         memset(w->pending, 0, sizeof w->pending);
-        w->has_fence = false;
-        w->horizon = w->pending_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
+        w->has_fence = w->waited_grid = false;
+        w->horizon = w->pending_horizon = w->taken_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
         w->strong_clock = UINT32_MAX;
         w->clock_now = 1;
         w->safe = b->warp_count == 1 ? UINT32_MAX >> 5 : 0;
@@ -59,6 +59,13 @@ static void join(uint32_t *to, const uint32_t *from)
         to[j] = to[j] > from[j] ? to[j] : from[j];
 }
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static bool adds(const uint32_t *to, const uint32_t *from)
+{
+    bool any = false;
+    for (int j = 0; j < MAX_WARPS; j++)
+        any |= from[j] > to[j];
+    return any;
+}
 
 /* What an address is known by to other blocks; 0: it is nothing to them. */
 static uint64_t known_as(const struct warp *w, const struct insn *i, uint64_t address)
@@ -80,7 +87,7 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
     for (uint32_t i = 0; i < b->warp_count; i++)
         if (arrived >> i & 1) {
             const struct warp *w = &b->warps[i];
-            horizon = larger(horizon, larger(w->horizon, w->pending_horizon));
+            horizon = larger(horizon, larger(w->horizon, w->taken_horizon));
             any |= w->has_fence;
             fence_horizon = larger(fence_horizon, w->fence_horizon);
             join(fenced, w->fence);
@@ -89,7 +96,7 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         if (waiting >> i & 1) {
             struct warp *w = &b->warps[i];
             w->horizon = larger(w->horizon, horizon);
-            if (!any)
+            if (!any || (!adds(w->fence, fenced) && fence_horizon <= w->fence_horizon))
                 continue;
             w->has_fence = true;
             w->fence_number = 0;
@@ -98,10 +105,22 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         }
 }
 
+/* Who meets a warp that has waited for the launch before has waited too. */
+static void grid_wait_passes(struct block *b, uint32_t arrived, uint32_t waiting)
+{
+    bool waited = false;
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        waited |= arrived >> i & 1 && b->warps[i].waited_grid;
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        b->warps[i].waited_grid |= waiting >> i & 1 && waited;
+}
+
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
 {
     if (b->any_fence || b->any_observed)
         barrier_passes(b, arrived, waiting);
+    if (b->worker->machine->history)
+        grid_wait_passes(b, arrived, waiting);
     if ((arrived & b->alive_warps) == b->alive_warps && waiting == arrived) { /* everyone: all that was is before all that comes */
         const uint32_t past = b->clock++;
         for (uint32_t i = 0; i < b->warp_count; i++) {
@@ -180,6 +199,9 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
             race_order_observe(w, key);
     }
     w->block->any_observed |= w->pending_horizon != 0;
+    /* "the last block adds up": what an atomic brought, a barrier passes on; what a mere load brought only a fence does */
+    if (i->kind == K_ATOM)
+        w->taken_horizon = larger(w->taken_horizon, w->pending_horizon);
     if (acquire) {
         join(w->seen, w->pending);
         w->horizon = larger(w->horizon, w->pending_horizon);

@@ -182,9 +182,9 @@ bool lane_check(struct warp *w, const struct insn *i, int lane, const struct pla
         struct ptx_finding *f = &w->block->worker->finding;
         snprintf(f->buffer, sizeof f->buffer, "%s", memory_name(w, p));
         f->offset_bytes = memory_offset(w, p) + at;
-        f->access_bytes = each;
+        f->access_bytes = bytes;
         return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %lld of %s that lane %d of its warp %s, and nothing makes them meet between",
-                     kind == RACE_WRITE ? "writes" : kind == RACE_ATOMIC ? "atomically changes" : "reads", each, (long long)f->offset_bytes, f->buffer,
+                     kind == RACE_WRITE ? "writes" : kind == RACE_ATOMIC ? "atomically changes" : "reads", bytes, (long long)f->offset_bytes, f->buffer,
                      other, reads ? "reads" : "writes");
     }
     return true;

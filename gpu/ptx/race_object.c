@@ -35,7 +35,7 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
         join(o->seen, w->seen);
         join(o->seen, w->pending);
         o->seen[w->id] = larger(o->seen[w->id], w->clock_now);
-        o->horizon = larger(o->horizon, larger(w->horizon, w->pending_horizon));
+        o->horizon = larger(o->horizon, larger(w->horizon, w->taken_horizon));
         if (w->has_fence) {
             o->has_fence = true;
             o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
@@ -153,8 +153,9 @@ static bool before_the_end(const struct block *b, uint32_t id)
 }
 
 struct ending { struct block *block; uint32_t fine[2]; };
-static bool at_end(void *context, uint32_t id, uint64_t offset, bool reads)
+static bool at_end(void *context, uint32_t id, uint64_t sector, uint32_t mask, bool reads)
 {
+    const uint64_t offset = sector + (mask ? (uint64_t)__builtin_ctz(mask) : 0);
     struct ending *e = context;
     struct block *b = e->block;
     struct machine *m = b->worker->machine;
@@ -180,5 +181,5 @@ static bool at_end(void *context, uint32_t id, uint64_t offset, bool reads)
 bool race_block_end(struct block *b)
 {
     struct ending e = {.block = b};
-    return !b->watch || race_each_actor(b->watch, at_end, &e);
+    return !b->watch || race_each_touch(b->watch, at_end, &e);
 }

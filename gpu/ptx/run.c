@@ -59,10 +59,10 @@ static void block_open(struct worker *k, struct block *b)
         b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
         b->granule_shift = 0;
     } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
-        const size_t n = m->shared_bytes / 4 + 64;
-        b->wrote = xarray(n, sizeof *b->wrote);
-        b->read_clock = xarray(n, sizeof *b->read_clock);
-        b->readers = xarray(n, sizeof *b->readers);
+        const size_t bytes = ((size_t)m->shared_bytes / 4 + 64) * sizeof(uint32_t); /* in whole cache lines: they are read by rows */
+        b->wrote = aligned(bytes);
+        b->read_clock = aligned(bytes);
+        b->readers = aligned(bytes);
     }
 }
 
@@ -100,8 +100,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_LANEID: return (uint32_t)lane;
     case SR_WARPID: return w->id;
     case SR_NWARPID: return 64;
-    case SR_SMID: return (uint32_t)(b->number % 132);
-    case SR_NSMID: return 132;
+    case SR_SMID: return (uint32_t)((b->number + m->sm_first) % m->sm_count);
+    case SR_NSMID: return m->sm_count;
     case SR_LM_EQ: return 1u << lane;
     case SR_LM_LT: return (1u << lane) - 1;
     case SR_LM_LE: return (2u << lane) - 1;
@@ -114,7 +114,7 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_NCLUSTERID: return c == 3 ? 0 : nctaid[c] / dims[c];
     case SR_CLUSTER_NCTAID: return c == 3 ? 0 : dims[c];
     case SR_CLUSTER_NCTARANK: return b->cluster->size;
-    case SR_GRIDID: return 1;
+    case SR_GRIDID: return m->grid_id;
     case SR_CLUSTER_CTAID: return c == 3 ? 0 : ctaid[c] % dims[c];
     case SR_CLUSTER_CTARANK: return b->rank;
     case SR_IS_EXPLICIT_CLUSTER: return m->explicit_cluster ? ~0u : 0;
@@ -319,10 +319,11 @@ static void *worker_main(void *arg)
     struct machine *m = k->machine;
     struct cluster *c = &k->clusters[0];
     for (;;) {
-        const uint64_t number = atomic_fetch_add(&m->next_block, 1);
-        /* clusters before the one with a finding still run, so that the lowest one's finding is the one told */
-        if (number >= m->total_blocks / c->size || number > atomic_load(&m->found_block) || atomic_load(&m->stop))
+        const uint64_t turn = atomic_fetch_add(&m->next_block, 1), clusters = m->total_blocks / c->size;
+        /* clusters before the one with a finding still run, so that the first one's finding is the one told */
+        if (turn >= clusters || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
             break;
+        const uint64_t number = m->seed & PTX_SEED_DESCENDING ? clusters - 1 - turn : turn;
         k->random = m->seed ^ number * 0xd1b54a32d192ed03ull;
         cluster_start(c);
         for (uint32_t r = 0; r < c->size; r++)
@@ -338,7 +339,7 @@ static void *worker_main(void *arg)
             depth_unit_end(k, number, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
-                found(k, number);
+                found(k, turn);
             if (k->finding.kind == PTX_TIMEOUT)
                 atomic_store(&m->stop, true);
             break;
@@ -532,6 +533,26 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
+/* A card of some other size, after some number of launches, at some time in forty years, its clock slow or fast. */
+static void where_and_when(struct machine *m, bool wander)
+{
+    static const uint32_t sizes[] = {132, 114, 78, 148, 160, 46};
+    uint64_t state = m->seed;
+    m->sm_count = 132;
+    m->grid_id = 1;
+    m->clock_base = 1000;
+    m->clock_rate = 4;
+    m->timer_base = 1700000000000000000ull;
+    if (!wander)
+        return;
+    m->sm_count = sizes[draw(&state) % (sizeof sizes / sizeof *sizes)];
+    m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
+    m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
+    m->clock_base = draw(&state) >> 16;
+    m->clock_rate = 4ull << draw(&state) % 20;
+    m->timer_base = 1577836800000000000ull + draw(&state) % 1262304000000000000ull;
+}
+
 const char *ptx_schedule_name(enum ptx_schedule schedule)
 {
     return schedule == PTX_EXPLORE ? "explore" : "lockstep";
@@ -549,8 +570,10 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->limits = options->limits;
     m->seed = options->schedule_seed;
     m->schedule = options->schedule;
+    m->history = options->history;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
+    where_and_when(m, options->wander);
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();

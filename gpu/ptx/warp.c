@@ -177,8 +177,7 @@ static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct machine *m = w->block->worker->machine;
     const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
-    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
-    (void)m;
+    const uint64_t t = m->clock_base + (w->instructions + ++w->clock_reads) * m->clock_rate, value = timer ? m->timer_base + t : t;
     if (i->flags & F_DST64) {
         uint64_t *p = (uint64_t *)slot(w, i->dst);
         for (int l = 0; l < WARP_LANES; l++)
@@ -230,6 +229,58 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
     return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
 }
 
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+{
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
+}
+
+static void sync_go_on(struct warp *w, int split)
+{
+    w->splits[split].state = SPLIT_RUN;
+    w->splits[split].pc++;
+}
+
+/*
+ * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
+ * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
+ */
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    uint32_t set = active;
+    for (uint32_t more = 0; more != set;) {
+        set |= more;
+        more = set;
+        for (uint32_t rest = set; rest; rest &= rest - 1) {
+            const int lane = first_lane(rest);
+            const uint32_t need = masks[lane] & w->alive;
+            if (!(masks[lane] >> lane & 1))
+                return sync_unnamed(w, i, lane, masks[lane]);
+            if (need & ~here)
+                return 0;
+            more |= need;
+        }
+        for (int n = 0; n < w->split_count; n++)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+                more |= active_of(w, i, w->splits[n].mask);
+    }
+    for (uint32_t rest = set; rest;) {
+        uint32_t group = 0;
+        for (int l = 0; l < WARP_LANES; l++)
+            group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
+        if (!sync_execute(w, i, group & set))
+            return -1;
+        lane_meet(w, group & set);
+        rest &= ~group;
+    }
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & set)
+            sync_go_on(w, n);
+    return set == active ? 1 : 2;
+}
+
 /*
  * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
  * that wait at the same instruction join in.
@@ -237,34 +288,39 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    if (active & ~named) {
-        fault(w, i, first_lane(active & ~named), PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-              ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-        return -1;
-    }
-    uint32_t here = active;
-    for (int n = 0; n < w->split_count; n++)
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
+    uint32_t here = active, at_this = active;
+    bool mixed = false;
+    for (int n = 0; n < w->split_count; n++) {
         here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
-    if ((here & need) != need) {
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
+            at_this |= active_of(w, i, w->splits[n].mask);
+    }
+    for (int l = 0; named != FULL_MASK && l < WARP_LANES; l++)
+        mixed |= at_this >> l & 1 && masks[l] != named;
+    if (!mixed && active & ~named)
+        return sync_unnamed(w, i, first_lane(active & ~named), named);
+    int r = mixed ? sync_groups(w, current, i, active, at_this) : (here & need) == need;
+    if (r <= 0) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return 0;
+        return r;
     }
-    if (!sync_execute(w, i, here))
-        return -1;
-    lane_meet(w, here);
-    if (here == active)
-        return 1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && waits_too(w, i, named, &w->splits[n])) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc++;
-        }
-    w->splits[current].state = SPLIT_RUN;
-    w->splits[current].pc = pc + 1;
-    splits_merge(w);
-    return 2;
+    if (!mixed) {
+        if (!sync_execute(w, i, here))
+            return -1;
+        lane_meet(w, here);
+        r = here == active ? 1 : 2;
+        for (int n = 0; r == 2 && n < w->split_count; n++)
+            if (n != current && waits_too(w, i, named, &w->splits[n]))
+                sync_go_on(w, n);
+    }
+    if (r == 2) {
+        w->splits[current].pc = pc;
+        sync_go_on(w, current);
+        splits_merge(w);
+    }
+    return r;
 }
 
 /* Nothing runs: all at one barrier, done, or stuck. */
@@ -329,12 +385,66 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
+static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
+{
+    struct worker *k = w->block->worker;
+    const uint64_t total = (uint64_t)i->imm;
+    k->block_threads[i->aux] += lanes;
+    k->block_warps[i->aux]++;
+    k->unreported += total * lanes;
+    w->instructions += total;
+    w->waited = i->op ? w->used : w->waited;
+    *budget -= (int64_t)total + 1;
+}
+
+/* What all living lanes do, until a switch is needed; NULL: a finding. `full`: all 32 of them; `alone`: they meet no others. */
+static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full, bool alone, int64_t *budget)
+{
+    char *const file = w->file;
+    for (;;) {
+        for (; i->path == PATH_LANE; i++)
+            i->fn(file, i);
+        if (i->path == PATH_SWITCH || (i->path != PATH_LANE_USES && !full))
+            return i;
+        if (i->path == PATH_BRANCH) {
+            const uint32_t p = i->pred ? pack(w, i->pred) ^ (i->flags & F_PRED_NOT ? FULL_MASK : 0) : FULL_MASK;
+            if (p && p != FULL_MASK)
+                return i;
+            i = p ? w->block->worker->machine->module->code + i->aux : i + 1;
+            continue;
+        }
+        if (i->path == PATH_ENTER) {
+            if (!alone || *budget <= i->imm)
+                return i;
+            enter_block(w, i++, WARP_LANES, budget);
+            continue;
+        }
+        if (i->flags & F_USES_LOADED)
+            note_use(w, i);
+        if (i->path == PATH_ACCESS) {
+            if (w->block->worker->depth)
+                depth_access(w, i, FULL_MASK);
+            if (!i->access(w, i) && !access_slowly(w, i, FULL_MASK))
+                return NULL;
+            i++;
+        } else if (i->path == PATH_SHUFFLE) {
+            i->fn(file, i);
+            w->block->worker->counts.shuffles += i->vec;
+            i += i->size;
+        } else {
+            i->fn(file, i);
+            i++;
+        }
+    }
+}
+
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
 {
     struct worker *k = w->block->worker;
-    const struct machine *m = k->machine;
+    struct machine *m = k->machine;
     const struct insn *code = m->module->code, *i = code + w->splits[current].pc;
     struct split *s = &w->splits[current];
     char *file = w->file;
@@ -349,27 +459,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     const struct insn *meet = NULL;   /* behind a short branch that `behind` took */
     uint32_t behind = 0;
     for (;;) {
-        while (whole) {
-            if (i->kind == K_LANE) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
-                i->fn(file, i);
-            } else if (i->kind <= K_LAST_WHOLE && i->flags & F_WHOLE && mask == full) {
-                if (i->flags & F_USES_LOADED)
-                    note_use(w, i);
-                if (i->kind == K_SHFL) {
-                    i->fn(file, i);
-                    k->counts.shuffles++;
-                } else {
-                    if (k->depth)
-                        depth_access(w, i, mask);
-                    FAIL_UNLESS(i->access(w, i) || access_slowly(w, i, mask));
-                }
-            } else {
-                break;
-            }
-            i++;
-        }
+        if (whole)
+            FAIL_UNLESS(i = together(w, i, mask == full, s->parent < 0, budget));
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
@@ -396,13 +487,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 child_gone(w, s->parent);
                 return NEXT_SPLIT;
             }
-            const uint32_t total = m->module->blocks[i->aux].total;
-            k->block_threads[i->aux] += lanes;
-            k->block_warps[i->aux]++;
-            w->instructions += total;
-            w->waited = i->op ? w->used : w->waited;
-            k->unreported += (uint64_t)total * lanes;
-            *budget -= total + 1;
+            enter_block(w, i, lanes, budget);
             i++;
             if (*budget < 0 && !meet) {
                 s->pc = pc + 1;
@@ -500,6 +585,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_LD:
             FAIL_UNLESS(!active || access_by(w, i, active));
+            *budget -= i->flags & F_VOLATILE ? POLL_COST : 0;
             i++;
             continue;
         case K_ST:
@@ -510,6 +596,11 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (k->depth)
                 depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            *budget -= i->dst ? POLL_COST : 0;
+            i++;
+            continue;
+        case K_PREFETCH:
+            FAIL_UNLESS(!active || memory_prefetch(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
@@ -606,8 +697,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_FENCE:
-            if (active && i->op)
+            if (active && i->op == FENCE_GRID) {
+                w->waited_grid = true;
+                atomic_store(&m->any_waited_grid, true);
+            } else if (active && i->op) {
                 race_fence(w, active);
+            }
             i++;
             continue;
         case K_CLOCK:
@@ -655,6 +750,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
     enum stop stop = STOP_SLICE;
     const bool exploring = w->block->worker->exploring;
     const uint64_t before = w->instructions;
+    const int64_t all = budget;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
         int n = exploring ? schedule_pick(w) : w->current;
@@ -685,7 +781,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
-            splits_wait(w, w->instructions - before);
+            splits_wait(w, (uint64_t)(all - budget));
             break;
         }
         w->current = -1;

@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(128) rms(const io *x, const io *w, 
         for (int t = 0; t < TILES; t++) {
             asm volatile("bar.sync %0, 128;" :: "r"(1 + t % 2) : "memory");
             sum += ld(&tile[t % 2][threadIdx.x]) * ld(&tile[t % 2][threadIdx.x]);
-            asm volatile("bar.sync %0, 128;" :: "r"(3 + t % 2) : "memory");
+            asm volatile("bar.arrive %0, 128;" :: "r"(3 + t % 2) : "memory");
         }
         sum = warp_sum(sum);
         if (lane == 0)
