@@ -5,6 +5,7 @@
  * that prints cannot break them. The end of stdin means that nobody waits for the answer any more.
  */
 #include "core/clock.h"
+#include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
 #include "gpu/judge/judge.h"
 #include "gpu/selftest.h"
@@ -51,9 +52,11 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
 
 static int run_devices(const struct options *o, const struct judge_config *c);
 static int run_serve_devices(const struct options *o, const struct judge_config *c);
+static int run_serve_op(const struct options *o, const struct judge_config *c);
 static int run_judge(const struct options *o, const struct judge_config *c);
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
+static int run_canaries(const struct options *o, const struct judge_config *c);
 static int run_selftest(const struct options *o, const struct judge_config *c);
 
 static const struct {
@@ -66,8 +69,10 @@ static const struct {
     {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures",
      run_judge_file, true},
     {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
+    {"canaries", "[OP|DIR]...", "checks that operators tell wrong results from right ones (default: all of them)", run_canaries, true},
     {"selftest", "", "runs the red-team corpus: attacks must be caught, honest kernels accepted", run_selftest, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
+    {"serve-op", "", "builds and checks an operator from stdin, in frames", run_serve_op, false},
 };
 
 static void print_help(FILE *to)
@@ -75,6 +80,7 @@ static void print_help(FILE *to)
     fprintf(to, "usage: proteus-gpu COMMAND [FLAGS]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(to, "  %-14s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
+    fprintf(to, "  %-14s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
     fprintf(to, "\n");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         fprintf(to, "  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
@@ -147,6 +153,30 @@ static int run_serve_devices(const struct options *o, const struct judge_config 
     if (!judge_devices(c, &doc, &err))
         return serve_error(out, &err);
     return wire_send_json(out, WIRE_DEVICES, doc, &err) ? 0 : 1;
+}
+
+/* An operator to be registered: WIRE_JUDGE with its text in, WIRE_RESULT out, before it the library where it passed. */
+static int run_serve_op(const struct options *o, const struct judge_config *c)
+{
+    (void)o;
+    cleanup(fd) int out = take_stdout();
+    cleanup(wire_frame) struct wire_frame task = {0};
+    cleanup(op_answer) struct op_answer a = {.where = ""};
+    cleanup(json) json_t *doc = json_object();
+    struct err err = {0};
+    if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err) ||
+        !judge_build_op(c, task.json, &a, &err))
+        return serve_error(out, &err);
+    if (*a.where) {
+        json_put_str(doc, "where", a.where);
+        json_put_str(doc, "why", buf_cstr(&a.why));
+    } else {
+        if (!wire_send_blob(out, "reference.so", a.library.data, a.library.size, &err))
+            return fail("serve-op", &err);
+        json_put_str(doc, "digest", a.digest.text);
+        json_put(doc, "report", json_incref(a.report));
+    }
+    return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
 }
 
 /* ---- judge ---- */
@@ -270,7 +300,12 @@ static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *
                          void **outputs, struct err *err)
 {
     (void)tensors;
-    return judge_baseline_outputs(ctx, s, inputs, outputs, err);
+    void *given[1][OP_MAX_TENSORS], *made[1][OP_MAX_TENSORS];
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        given[0][t] = (void *)(uintptr_t)inputs[t];
+        made[0][t] = outputs[t];
+    }
+    return judge_baseline_outputs(ctx, s, 1, given, made, err);
 }
 
 static int run_golden(const struct options *o, const struct judge_config *c)
@@ -291,6 +326,57 @@ static int run_golden(const struct options *o, const struct judge_config *c)
     }
     printf("%d of %d match\n", matches, o->argument_count);
     return o->argument_count && matches == o->argument_count ? 0 : 1;
+}
+
+/* ---- canaries ---- */
+
+/* A name of the set, or a folder with an op.json (which is then *ret_own). */
+static bool find_op(const struct op_set *ops, const char *which, const struct op **ret, struct op **ret_own, struct err *err)
+{
+    *ret = op_set_find(ops, which);
+    if (*ret)
+        return true;
+    if (!strchr(which, '/'))
+        return err_set(err, ERR_NOT_FOUND, "there is no operator \"%s\" (a folder has a slash in its name)", which);
+    if (!op_load(which, ret_own, err))
+        return false;
+    *ret = *ret_own;
+    return true;
+}
+
+/* The baseline's shape is looked up in the set: a folder's own operator is all of it. */
+static bool check_op(const struct judge_config *c, const char *which, struct err *err)
+{
+    cleanup(op) struct op *own = NULL;
+    cleanup(json) json_t *report = NULL;
+    const struct op *op;
+    if (!find_op(c->ops, which, &op, &own, err))
+        return false;
+    const struct op_set one = {1, &own};
+    struct judge_config mine = *c;
+    if (own)
+        mine.ops = &one;
+    if (!judge_check_op(&mine, op, &report, NULL, err))
+        return false;
+    printf("ok    %s: %d canaries caught, %d skipped, over %d choices of dtypes\n", op->name, (int)json_int(report, "caught", 0),
+           (int)json_int(report, "skipped", 0), (int)json_array_size(json_object_get(report, "shapes")));
+    return true;
+}
+
+static int run_canaries(const struct options *o, const struct judge_config *c)
+{
+    int passed = 0, count = o->argument_count ? o->argument_count : c->ops->count;
+    for (int i = 0; i < count; i++) {
+        const char *which = o->argument_count ? o->arguments[i] : c->ops->list[i]->name;
+        struct err err = {0};
+        if (check_op(c, which, &err))
+            passed++;
+        else
+            printf("FAIL  %s: %s\n", which, err.text);
+        fflush(stdout);
+    }
+    printf("%d of %d pass\n", passed, count);
+    return count && passed == count ? 0 : 1;
 }
 
 /* ---- selftest ---- */
@@ -358,6 +444,8 @@ int main(int argc, char **argv)
         printf("proteus-gpu %s\n", PROTEUS_VERSION);
         return 0;
     }
+    if (strcmp(command, "emulate") == 0)
+        return emulate_tool_main(argc - 2, argv + 2);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, command) == 0)
             return run_command(i, argc, argv);

@@ -8,7 +8,7 @@ if(TARGET proteus_judge)
   add_library(proteus_selftest STATIC selftest.c selftest_load.c naive.c)
   target_link_libraries(proteus_selftest PUBLIC proteus_judge proteus_spawn)
   add_executable(proteus-gpu main.c)
-  target_link_libraries(proteus-gpu PRIVATE proteus_selftest)
+  target_link_libraries(proteus-gpu PRIVATE proteus_selftest proteus_judge proteus_emulate)
   # Where the programs find it, as in a distribution: links, so that it is never out of date.
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/proteus/selftest)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/tests/attacks ${CMAKE_BINARY_DIR}/share/proteus/selftest/attacks SYMBOLIC)

@@ -442,3 +442,74 @@ bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *
     *ret = json_incref(f.json);
     return true;
 }
+
+void op_verdict_done(struct op_verdict *v)
+{
+    buf_done(&v->why);
+    buf_done(&v->library);
+    json_decref(v->report);
+    *v = (struct op_verdict){0};
+}
+
+static bool take_op(const json_t *doc, struct op_verdict *v, struct err *err)
+{
+    const char *where = json_str(doc, "where", ""), *digest = json_str(doc, "digest", "");
+    const json_t *report = json_object_get(doc, "report");
+    if (*where) {
+        const char *why = json_str(doc, "why", "it is refused");
+        snprintf(v->where, sizeof v->where, "%s", where);
+        utf8_clean(&v->why, why, strlen(why));
+        return *where == '/' || err_set(err, ERR_UPSTREAM, "it refuses an operator for \"%.20s\", which is no place in it", where);
+    }
+    if (!v->library.size || !hash_hex_valid(digest) || !json_is_object(report))
+        return err_set(err, ERR_UPSTREAM, "an operator that passed without its library, digest or report");
+    snprintf(v->digest.text, sizeof v->digest.text, "%s", digest);
+    v->report = json_incref((json_t *)(uintptr_t)report);
+    return true;
+}
+
+/* At most a blob, reference.so, and then the result. */
+static bool converse_op(struct talk *t, struct op_verdict *v, struct err *err)
+{
+    bool named = false;
+    for (int frames = 0; frames < 8; frames++) {
+        cleanup(wire_frame) struct wire_frame f = {0};
+        bool end;
+        if (!next_frame(t, &f, &end, err))
+            return false;
+        if (end)
+            return err_set(err, ERR_UPSTREAM, "it ended without an answer");
+        if (f.type == WIRE_BLOB_NAME && !named && !v->library.size && strcmp(json_str(f.json, "name", ""), "reference.so") == 0) {
+            named = true;
+        } else if (f.type == WIRE_BLOB && named) {
+            named = false;
+            v->library = f.blob;
+            f.blob = (struct buf){0};
+        } else {
+            return wire_expect(&f, WIRE_RESULT, err) && take_op(f.json, v, err);
+        }
+    }
+    return err_set(err, ERR_UPSTREAM, "too many frames and no result");
+}
+
+bool spawn_op(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, struct op_verdict *ret,
+              struct err *err)
+{
+    cleanup(process) struct process p = {.in = -1, .out = -1, .err_fd = -1};
+    cleanup(op_verdict) struct op_verdict v = {.where = ""};
+    struct err local = {0};
+    if (!process_start(&p, config, "serve-op", err))
+        return false;
+    struct talk t = {.p = &p, .deadline_ns = clock_mono_ns() + config->wall_limit_ns, .limit_ns = config->wall_limit_ns,
+                     .cancelled = cancelled, .ctx = ctx, .reader = {.max_blob_bytes = MAX_BLOB_BYTES}};
+    bool sent = wire_send_json_by(p.in, WIRE_JUDGE, request, t.deadline_ns, &local);
+    bool ok = (sent || local.code == ERR_UPSTREAM) && converse_op(&t, &v, &local) && exit_clean(&p, &local);
+    wire_reader_done(&t.reader);
+    if (!ok) {
+        with_circumstances(&p, "the judge could not look at the operator", &local);
+        return err_set(err, local.code, "%s", local.text);
+    }
+    *ret = v;
+    v = (struct op_verdict){.where = ""};
+    return true;
+}

@@ -50,5 +50,20 @@ typedef bool judge_cancelled(void *ctx);
  */
 bool spawn_judge(const struct spawn_config *config, const json_t *task, judge_progress *progress, judge_cancelled *cancelled,
                  void *ctx, struct judge_answer *ret, struct err *err) MUST_CHECK;
+/*
+ * An operator to be registered, {"op":{...},"reference":"...","baseline":{...}}: its reference is compiled and it is checked, all of it
+ * in the judge's sandbox. *ret_where: "" where it passed, else a pointer into the request, and *ret_why what is wrong there.
+ */
+struct op_verdict {
+    char where[32];
+    struct buf why;
+    struct buf library;             /* reference.so, for the judge's host */
+    struct hash_hex digest;         /* op_load's */
+    json_t *report;                 /* {"caught","skipped","shapes":[{"shape","canaries":[...]}]} */
+};
+void op_verdict_done(struct op_verdict *v);
+DEFINE_CLEANUP(op_verdict, struct op_verdict, op_verdict_done(it))
+bool spawn_op(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, struct op_verdict *ret,
+              struct err *err) MUST_CHECK;
 /* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?},"version"}; new reference. */
 bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *err) MUST_CHECK;

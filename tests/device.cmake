@@ -15,3 +15,6 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/gpu/ptx/devices.c)
     proteus_test(test_cuda_device SOURCES gpu/test_cuda_device.c LIBS proteus_device proteus_sandbox proteus_ptx proteus_core LABELS gpu TIMEOUT 300)
   endif()
 endif()
+# Functions of the CUDA headers on the emulator. Other targets and options: `make test-long`.
+proteus_test(test_ptx_intrinsics SOURCES test_ptx_intrinsics.c LIBS proteus_device proteus_ptx proteus_core LABELS device)
+target_compile_definitions(test_ptx_intrinsics PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")

@@ -601,6 +601,29 @@ static void test_worst(void)
     right[3080] = kept;
 }
 
+/* Elements that are small beside their neighbours are set to zero: below the tile's rounding, and no bias, but not what was asked for. */
+static void test_small(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, shapes[0], "typical", 2);
+    int y = tensor_at(&s, "y");
+    int64_t n = s.tensors[y].elements, dropped = 0;
+    double *values = xarray((size_t)n, sizeof *values);
+    memcpy(values, s.right[y], (size_t)n * sizeof *values);
+    run(&s, &honest, s.baseline);
+    for (int64_t i = 0; i < n; i++)
+        if (fabs(values[i]) < 0.0095)
+            values[i] = 0, dropped++;
+    put(&s, y, values);
+    struct compare_result r = compare_one(&s, y, true);
+    check(dropped >= 32 && r.worst_tile < 1 && r.bias < 1);
+    check(r.code == VERDICT_WRONG_RESULT && r.rule == COMPARE_SMALL && r.small > 1);
+    put(&s, y, NULL);
+    r = compare_one(&s, y, true);
+    check(r.code == VERDICT_OK && r.small < 1);
+    free(values);
+}
+
 static void test_tolerance_file(void)
 {
     static const struct { const char *text, *says; } cases[] = {
@@ -652,6 +675,7 @@ int main(void)
     test_integers();
     test_baseline_relative();
     test_worst();
+    test_small();
     test_tolerance_file();
     op_set_done(&ops);
     return test_done();

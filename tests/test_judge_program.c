@@ -54,8 +54,8 @@ static void test_answer(void)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
     check_str(verdict_name(a.verdict.code), "ok");
-    check_int(phases_begun, 8);
-    check_int(phases_ended, 8);
+    check_int(phases_begun, 9);
+    check_int(phases_ended, 9);
     check_int(a.blob_count, 2);
     check(a.blob_count == 2 && strstr(buf_cstr(&a.blobs[0].bytes), ".entry") != NULL);
     check(a.blob_count == 2 && memcmp(buf_cstr(&a.blobs[1].bytes), "\x7f" "ELF", 4) == 0);

@@ -65,7 +65,7 @@ static bool fill_launch(const struct plan *p, const struct plan_step *step, cons
 
 /* Runs all steps on the emulator; false: `why` says what is wrong. Buffers of tensors come first in m, in their order. */
 static bool emulate(const struct shape *s, const struct tensor *tensors, const struct plan *plan, const struct ptx_module *module,
-                    const void *const *inputs, struct memory *m, char *why, size_t size)
+                    const void *const *inputs, uint64_t schedule, struct memory *m, char *why, size_t size)
 {
     struct err err = {0};
     uint64_t address = 0x7f0000000000;
@@ -77,7 +77,7 @@ static bool emulate(const struct shape *s, const struct tensor *tensors, const s
         struct ptx_launch launch = {0};
         struct ptx_finding found = {0};
         struct ptx_counts counts;
-        struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = 5, .check_races = true};
+        struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = schedule, .schedule = schedule ? PTX_EXPLORE : PTX_LOCKSTEP, .check_races = true};
         fill_launch(plan, &plan->steps[i], m, s->op->tensor_count, &launch);
         launched++;
         if (!ptx_run(module, &launch, m->buffers, m->count, &options, &found, &counts, &err))
@@ -90,7 +90,7 @@ static bool emulate(const struct shape *s, const struct tensor *tensors, const s
 
 /* One run of a compiled candidate on a regime's inputs; says what is wrong, "" if nothing. */
 static void run_one(const struct shape *s, const struct tensor *tensors, const struct plan *plan, const struct ptx_module *module, int regime,
-                    char *why, size_t size)
+                    uint64_t schedule, char *why, size_t size)
 {
     cleanup(memory) struct memory m = {0};
     void *inputs[OP_MAX_TENSORS] = {0};
@@ -101,7 +101,7 @@ static void run_one(const struct shape *s, const struct tensor *tensors, const s
         snprintf(why, size, "%s", err.text);
         return;
     }
-    emulate(s, tensors, plan, module, (const void *const *)inputs, &m, why, size);
+    emulate(s, tensors, plan, module, (const void *const *)inputs, schedule, &m, why, size);
     for (int t = 0; t < s->op->tensor_count && !*why; t++) {
         struct compare_result r;
         const struct compare_case c = {s->op, &tensors[t], right[t], m.buffers[t].data, NULL, inputs[t]};
@@ -149,8 +149,10 @@ static void test_candidate(const char *what, const struct shape *s, const json_t
     check(shape_tensors(s, tensors, &err));
     bool ok = build(s, doc, &plan, &module, why, sizeof why);
     for (int i = 0; ok && i < regime_count; i++) {
-        run_one(s, tensors, &plan, module, regimes[i], why, sizeof why);
-        ok = !*why;
+        for (uint64_t schedule = 0; ok && schedule < 3; schedule++) {   /* lockstep, and two that explore */
+            run_one(s, tensors, &plan, module, regimes[i], schedule, why, sizeof why);
+            ok = !*why;
+        }
     }
     check(ok);
     if (!ok)
@@ -167,7 +169,7 @@ static bool run_baseline(void *ctx, const struct shape *s, const struct tensor *
     (void)ctx;
     if (!candidate_load(s->op->dir, "baseline", &doc, err))
         return false;
-    if (!build(s, doc, &plan, &module, why, sizeof why) || !emulate(s, tensors, &plan, module, inputs, &m, why, sizeof why))
+    if (!build(s, doc, &plan, &module, why, sizeof why) || !emulate(s, tensors, &plan, module, inputs, 0, &m, why, sizeof why))
         return err_set(err, ERR_INTERNAL, "%s", why);
     for (int t = 0; t < s->op->tensor_count; t++)
         if (outputs[t])

@@ -138,8 +138,102 @@ static void mbarrier_bytes(void)
     found(INIT("64") "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [m], 1000000;", 64, PTX_BARRIER, PTX_BARRIER, "count of bytes");
 }
 
+#define LOAD_TILE(bytes) "@%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], " bytes ", [m];"
+#define USE "ld.shared.u32 %r3, [%r10]; st.global.u32 [%rd5], %r3;"
+static uint32_t of_x(uint32_t i) { return i * 3 + 1; }
+static uint32_t of_x_other(uint32_t i) { return (i ^ 32) * 3 + 1; }
+
+static void bulks_in(void)
+{
+    clean(INIT("1") EXPECT("256") LOAD_TILE("256") WAIT("0", "0") USE, 64, of_x);
+    clean(INIT("1") LOAD_TILE("256") EXPECT("256") WAIT("0", "0") USE, 64, of_x); /* the bytes may come first */
+    clean(INIT("1") EXPECT("256") "@%p6 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [m];" WAIT("0", "0") USE, 64, of_x);
+    clean(INIT("1") EXPECT("256") "createpolicy.fractional.L2::evict_first.b64 %rd8, 1.0; @%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [s], [%rd1], 256, [m], %rd8;"
+          WAIT("0", "0") USE, 64, of_x);
+    clean("@%p6 cp.async.bulk.prefetch.L2.global [%rd1], 256;", 64, NULL);
+    /* thread 0 waits for all */
+    clean(INIT("1") EXPECT("256") LOAD_TILE("256") "@!%p6 bra A;" WAIT("0", "0") "A: bar.sync 0;" USE, 64, of_x);
+    found(INIT("1") EXPECT("256") LOAD_TILE("256") USE, 64, PTX_UNINITIALISED, PTX_RACE, "shared");
+    found(INIT("1") EXPECT("256") LOAD_TILE("256") "bar.sync 0;" USE, 64, PTX_UNINITIALISED, PTX_UNINITIALISED, "shared");
+    found(INIT("1") EXPECT("256") LOAD_TILE("256") WAIT("0", "1") USE, 64, PTX_UNINITIALISED, PTX_BARRIER, "shared");
+    found(INIT("1") EXPECT("272") LOAD_TILE("256") WAIT("0", "0") USE, 64, PTX_BARRIER, PTX_BARRIER, "0 of 1 arrivals and 16 bytes are missing");
+    found(INIT("1") EXPECT("240") LOAD_TILE("256") WAIT("0", "0") USE, 64, PTX_BARRIER, PTX_BARRIER, "0 of 1 arrivals and -16 bytes are missing");
+    found(INIT("1") LOAD_TILE("256") "@%p6 mbarrier.arrive.shared::cta.b64 _, [m];" WAIT("0", "0") USE, 64, PTX_UNINITIALISED, PTX_BARRIER, "");
+    found("mov.u32 %r3, 250;" INIT("1") EXPECT("256") LOAD_TILE("%r3") WAIT("0", "0") USE, 64, PTX_MISALIGNED, PTX_MISALIGNED, "multiple of 16");
+    found(INIT("1") EXPECT("256") "add.u64 %rd1, %rd1, 8;" LOAD_TILE("256"), 64, PTX_MISALIGNED, PTX_MISALIGNED, "of x");
+    found(INIT("1") EXPECT("1040") LOAD_TILE("1040"), 64, PTX_OUT_OF_BOUNDS, PTX_OUT_OF_BOUNDS, "of x, which has 1024 bytes");
+    found(INIT("1") EXPECT("512") "add.u32 %r8, %r8, 3840; @%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r8], [%rd1], 512, [m];", 64, PTX_OUT_OF_BOUNDS,
+          PTX_OUT_OF_BOUNDS, "of shared");
+    found("@%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [m];", 64, PTX_BARRIER, PTX_BARRIER, "never set up");
+    found(INIT("1") EXPECT("256") "@%p6 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd2], 256, [m];", 64, PTX_UNINITIALISED, PTX_UNINITIALISED, "of y");
+    /* the destination is used by others: before the issue, after it */
+    found("st.shared.u32 [%r10], %r1;" INIT("1") EXPECT("256") "ld.shared.u32 %r3, [%r10];" LOAD_TILE("256") WAIT("0", "0") USE, 64, PTX_RACE, PTX_UNINITIALISED, "shared");
+    found(INIT("1") EXPECT("256") LOAD_TILE("256") "@%p6 st.shared.u32 [s+16], 5;" WAIT("0", "0") USE, 64, PTX_RACE, PTX_RACE, "something else was stored");
+    /* a ring of two stages, filled by warp 1, emptied by warp 0 */
+    clean("setp.eq.u32 %p3, %r1, 32; @%p6 mbarrier.init.shared.b64 [m], 1; @%p6 mbarrier.init.shared.b64 [m+8], 1; @%p6 mbarrier.init.shared.b64 [m+16], 32; @%p6 mbarrier.init.shared.b64 [m+24], 32;"
+          "@%p6 fence.proxy.async.shared::cta; bar.sync 0; mov.u32 %r4, 0; mov.u32 %r7, 0; @%p7 bra C;"
+          "P: and.b32 %r5, %r4, 1; shl.b32 %r6, %r5, 3; add.u32 %r6, %r6, %r9; shr.u32 %r12, %r4, 1; and.b32 %r12, %r12, 1; xor.b32 %r13, %r12, 1; add.u32 %r14, %r6, 16;"
+          "PW: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r14], %r13; @!%p1 bra PW; shl.b32 %r15, %r5, 7; add.u32 %r15, %r15, %r8; shl.b32 %r16, %r4, 7; cvt.u64.u32 %rd7, %r16; add.s64 %rd7, %rd7, %rd1;"
+          "@%p3 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r6], 128; @%p3 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r15], [%rd7], 128, [%r6];"
+          "add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 8; @%p2 bra P; bra E;"
+          "C: and.b32 %r5, %r4, 1; shl.b32 %r6, %r5, 3; add.u32 %r6, %r6, %r9; shr.u32 %r12, %r4, 1; and.b32 %r12, %r12, 1; add.u32 %r14, %r6, 16;"
+          "CW: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], %r12; @!%p1 bra CW; shl.b32 %r15, %r5, 7; add.u32 %r15, %r15, %r10; ld.shared.u32 %r3, [%r15]; add.u32 %r7, %r7, %r3;"
+          "mbarrier.arrive.shared::cta.b64 _, [%r14]; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 8; @%p2 bra C;"
+          "mul.lo.u32 %r3, %r1, 24; sub.u32 %r7, %r7, %r3; setp.ne.u32 %p1, %r7, 2696; @%p1 trap; E:", 64, NULL);
+}
+
+#define TILE "st.shared.u32 [%r10], %r1; fence.proxy.async.shared::cta; bar.sync 0;"
+#define STORE_TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 256; @%p6 cp.async.bulk.commit_group;"
+#define STORED "@%p6 cp.async.bulk.wait_group 0;"
+static uint32_t itself(uint32_t i) { return i; }
+static uint32_t twice(uint32_t i) { return i * 2; }
+
+static void bulks_out(void)
+{
+    clean(TILE STORE_TILE STORED, 64, itself);
+    clean(TILE STORE_TILE "@%p6 cp.async.bulk.wait_group.read 0;", 64, itself);
+    clean(TILE STORE_TILE "@%p6 cp.async.bulk.wait_group.read 0; bar.sync 0; st.shared.u32 [%r10], 0;", 64, itself);
+    clean(TILE STORE_TILE STORED "bar.sync 0; ld.global.u32 %r3, [%rd5]; setp.ne.u32 %p1, %r3, %r1; @%p1 trap;", 64, itself);
+    clean(TILE "st.global.u32 [%rd5], %r1; bar.sync 0; @%p6 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [s], 256; @%p6 cp.async.bulk.commit_group;" STORED, 64, twice);
+    /* the newest group is not waited for */
+    clean(TILE "add.s64 %rd6, %rd2, 128; @%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 128; @%p6 cp.async.bulk.commit_group;"
+          "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd6], [s+128], 128; @%p6 cp.async.bulk.commit_group; @%p6 cp.async.bulk.wait_group 1; bar.sync 0;"
+          "@%p7 ld.global.u32 %r3, [%rd5]; @%p6 cp.async.bulk.wait_group 0;", 64, itself);
+    found(TILE "add.s64 %rd6, %rd2, 128; @%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 128; @%p6 cp.async.bulk.commit_group;"
+          "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd6], [s+128], 128; @%p6 cp.async.bulk.commit_group; @%p6 cp.async.bulk.wait_group 1; bar.sync 0;"
+          "ld.global.u32 %r3, [%rd5]; @%p6 cp.async.bulk.wait_group 0;", 64, PTX_UNINITIALISED, PTX_RACE, "of y");
+    found(TILE STORE_TILE "", 64, PTX_RACE, PTX_RACE, "wait_group.read");
+    found(TILE STORE_TILE "@%p6 st.shared.u32 [s+8], 77;" STORED, 64, PTX_RACE, PTX_RACE, "byte 8 was changed");
+    found(TILE STORE_TILE "bar.sync 0; ld.global.u32 %r3, [%rd5];" STORED, 64, PTX_UNINITIALISED, PTX_RACE, "of y");
+    found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 256;" STORED, 64, PTX_RACE, PTX_RACE, "wait_group.read"); /* never committed */
+    found("st.shared.u32 [%r10], %r1;" STORE_TILE STORED, 64, PTX_UNINITIALISED, PTX_RACE, "shared");
+    found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;", 64, PTX_READ_ONLY, PTX_READ_ONLY, "of x");
+    found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 1040;", 64, PTX_OUT_OF_BOUNDS, PTX_UNINITIALISED, "of");
+    found(TILE "@%p6 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [s], 256;", 64, PTX_UNINITIALISED, PTX_UNINITIALISED, "of y");
+}
+
+static void copies_that_arrive(void)
+{
+#define COPY "cp.async.ca.shared.global [%r10], [%rd4], 4;"
+#define OTHERS "ld.shared.u32 %r3, [%r20]; st.global.u32 [%rd5], %r3;"
+    clean(INIT("64") COPY "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [m];" WAIT("0", "0") OTHERS, 64, of_x_other);
+    clean(INIT("64") COPY "cp.async.mbarrier.arrive.shared.b64 [m];" ARRIVE WAIT("0", "0") OTHERS, 64, of_x_other);
+    found(INIT("64") COPY ARRIVE WAIT("0", "0") OTHERS, 64, PTX_UNINITIALISED, PTX_UNINITIALISED, "shared");
+    found(INIT("64") COPY "cp.async.mbarrier.arrive.shared.b64 [m];" WAIT("0", "0") OTHERS, 64, PTX_BARRIER, PTX_BARRIER, "64 of 64 arrivals");
+    found(INIT("64") "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [m];" COPY WAIT("0", "0") OTHERS, 64, PTX_UNINITIALISED, PTX_RACE, "shared");
+    /* what the thread does after that instruction is not handed over */
+    found(INIT("64") COPY "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [m]; st.shared.u32 [%r10+1024], 7;" WAIT("0", "0") "ld.shared.u32 %r3, [%r20+1024];", 64, PTX_UNINITIALISED, PTX_RACE,
+          "shared");
+    /* zeros where less is read than is written, or nothing */
+    clean("setp.lt.u32 %p1, %r1, 32; cp.async.ca.shared.global [%r10], [%rd4], 4, %p1; cp.async.wait_all; " USE, 64, NULL);
+    clean("createpolicy.fractional.L2::evict_first.b64 %rd8, 1.0; cp.async.ca.shared.global.L2::cache_hint.L2::128B [%r10], [%rd4], 4, %rd8; cp.async.wait_all; " USE, 64, of_x);
+}
+
 int main(void)
 {
+    bulks_in();
+    bulks_out();
+    copies_that_arrive();
     mbarrier_orders();
     mbarrier_counts();
     mbarrier_bytes();

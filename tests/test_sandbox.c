@@ -224,6 +224,33 @@ static int probe_fork(void)
     return made ? ESCAPED("made %d processes", made) : 0;
 }
 
+/* For the role that may start programs: some processes, no flood; a folder to write in, nothing to run from it. */
+static int probe_few_forks(void)
+{
+    int made = 0;
+    for (int i = 0; i < 200; i++) {
+        pid_t p = fork();
+        if (p == 0)
+            for (;;)
+                pause();
+        made += p > 0;
+    }
+    return made < 2 || made > 64 ? ESCAPED("made %d processes", made) : 0;
+}
+
+static int probe_scratch(void)
+{
+    static const char script[] = "#!/bin/sh\n";
+    char path[128], *const argv[] = {path, NULL}, *const env[] = {NULL};
+    snprintf(path, sizeof path, "%s/file", sandbox_scratch());
+    int fd = open(path, O_CREAT | O_WRONLY, 0700);
+    if (fd < 0 || write(fd, script, sizeof script - 1) < 0 || close(fd) != 0)
+        return ESCAPED("nothing can be written in %s: %s", path, strerror(errno));
+    execve(path, argv, env);
+    int why = errno;
+    return why == EACCES || why == EPERM ? 0 : ESCAPED("running what was written failed for another reason: %s", strerror(why));
+}
+
 static void *sleep_on(void *p)
 {
     for (;;)
@@ -353,6 +380,8 @@ static const struct probe {
     {"limits", probe_limits, 0, 0},
     {"library", probe_library, 0, 0},
     {"driver", probe_driver, 0, 0},
+    {"few_forks", probe_few_forks, 0, 0},
+    {"scratch", probe_scratch, 0, SANDBOX_NAMESPACES | SANDBOX_LANDLOCK},
     {"ptrace", probe_ptrace, SIGSYS, SANDBOX_SECCOMP},
     {"read_parent", probe_read_parent, SIGSYS, SANDBOX_SECCOMP},
 };
@@ -453,7 +482,7 @@ static void run_probe(const struct probe *p, enum sandbox_role role, unsigned wi
 {
     const char *const read_only[] = {listed, NULL};
     struct sandbox_limits l = limits;
-    if (p->run == probe_private_tmp)
+    if (p->run == probe_private_tmp || role == SANDBOX_CC)
         l.file_bytes = 1 << 20;
     struct talk t = {0};
     sandbox_without(without);
@@ -484,6 +513,7 @@ static void run_probe(const struct probe *p, enum sandbox_role role, unsigned wi
         fprintf(stderr, "role %s without %u: %s: end %d code %d answer \"%s\" stderr \"%s\"\n", sandbox_role_name(role),
                 without, p->name, s.end, s.code, answer, sandbox_stderr(&t.child));
     check(held || may_escape);
+    check(!t.child.scratch[0] || access(t.child.scratch, F_OK) != 0);
     buf_done(&t.child.stderr_tail);
 }
 
@@ -493,16 +523,22 @@ static void test_probes(unsigned have)
                                       SANDBOX_SECCOMP};
     for (size_t l = 0; l < sizeof levels / sizeof *levels; l++)
         for (size_t i = 0; i < PROBES; i++)
-            if (probes[i].run != probe_driver)
+            if (probes[i].run != probe_driver && probes[i].run != probe_few_forks && probes[i].run != probe_scratch)
                 run_probe(&probes[i], SANDBOX_COMPILE, levels[l], have);
     /* The other roles without devices have the compile role's profile: a few probes tell that they do. */
     for (enum sandbox_role r = SANDBOX_REFERENCE; r <= SANDBOX_RUN_CUDA; r++)
         for (size_t i = 0; i < (r == SANDBOX_RUN_CUDA ? PROBES : 4); i++) {
             bool card = r == SANDBOX_RUN_CUDA, for_card = probes[i].run == probe_driver,
-                 not_for_card = probes[i].run == probe_calls || probes[i].run == probe_unix;
+                 not_for_card = probes[i].run == probe_calls || probes[i].run == probe_unix || probes[i].run == probe_few_forks ||
+                                probes[i].run == probe_scratch;
             if (card ? !not_for_card : !for_card)
                 run_probe(&probes[i], r, 0, have);
         }
+    /* A compiler that is several programs: all but what it is for is held as everywhere. */
+    for (size_t l = 0; l < 2; l++)
+        for (size_t i = 0; i < PROBES; i++)
+            if (probes[i].run != probe_driver && probes[i].run != probe_exec && probes[i].run != probe_fork && probes[i].run != probe_private_tmp)
+                run_probe(&probes[i], SANDBOX_CC, levels[l], have);
     sandbox_without(0);
 }
 

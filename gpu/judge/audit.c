@@ -101,8 +101,7 @@ static bool audit_side(struct judge *j, struct judge_side *s, uint64_t seed, dou
     for (int i = 0; i < s->plan.workspace_count; i++)
         workspaces[i] = s->plan.workspaces[i].bytes;
     const struct audit_case c = {.plan = &s->plan, .workspace_bytes = workspaces, .kernels = kernels, .launches = seen.sample.launches,
-                                 .cold_launches = cold, .seen = &seen, .untraced_ns = untraced_ns,
-                                 .empty_graph_ns = j->calibration ? json_num(j->calibration, "graph_ns", 0) : 0};
+                                 .cold_launches = cold, .seen = &seen, .untraced_ns = untraced_ns};
     audit_check(&c, ret);
     return true;
 }

@@ -13,17 +13,17 @@
 
 #define TOLERANCE_NS 1000               /* between stamps of different sources */
 #define RESERVED_SHARED_BYTES 1024      /* what the driver keeps of each block's shared memory on sm_90 and newer; counted by some versions */
-#define MOST_COLD 256
+#define MOST_LAUNCHES 256
 
-enum rule { RULE_RECORDS, RULE_FOREIGN, RULE_SPAN, RULE_LOST, RULE_ENVELOPE, RULE_OUTSIDE, RULE_TRACED, RULE_COLD };
+enum rule { RULE_RECORDS, RULE_FOREIGN, RULE_SPAN, RULE_LOST, RULE_ENVELOPE, RULE_OUTSIDE, RULE_COLD };
 static const struct { int number; const char *text; } rules[AUDIT_RULES] = {
     [RULE_RECORDS] = {1, "the records are the plan's launches, each with the plan's grid, block, cluster and shared memory and the code's registers"},
     [RULE_FOREIGN] = {2, "nothing else ran: nothing launched by the device, copied, set, compiled, and no access-policy window"},
     [RULE_SPAN] = {3, "launches follow one another and lie between what surrounds them"},
     [RULE_LOST] = {4, "no record was lost, none is empty, none is shorter than an empty kernel"},
-    [RULE_ENVELOPE] = {5, "the events' span and the records' envelope agree"},
+    /* Events around a traced graph are no help: tracing costs a tenth of a millisecond where the graph begins. So this is rule 8 too. */
+    [RULE_ENVELOPE] = {5, "a launch takes as long by the records, traced, as by the events, untraced"},
     [RULE_OUTSIDE] = {6, "no work lies outside the events"},
-    [RULE_TRACED] = {8, "a launch takes as long with tracing as without"},
     [RULE_COLD] = {10, "a cold launch is not faster than one among others"},
 };
 const char *audit_rule_text(int index) { return rules[index].text; }
@@ -116,7 +116,8 @@ static void check_graph(const struct audit_case *c, struct audit_report *r)
     int at = 0, steps = c->plan->step_count, wanted = c->launches * steps;
     while (at < t->count && is_ours(&t->list[at]))
         at++;
-    int first = at;
+    int first = at, taken = 0;
+    double launch_ns = 0, durations[MOST_LAUNCHES];
     int64_t before_ns = first ? t->list[first - 1].end_ns : 0, end_ns = before_ns;
     for (int n = 0; n < wanted; n++, at++) {
         if (at >= t->count || is_ours(&t->list[at])) {
@@ -130,37 +131,43 @@ static void check_graph(const struct audit_case *c, struct audit_report *r)
         if (k->start_ns < end_ns - TOLERANCE_NS)
             find(r, RULE_SPAN, AUDIT_REJECT, "record %d starts %lld ns before the one before it ends", at, (long long)(end_ns - k->start_ns));
         end_ns = k->end_ns;
+        launch_ns += (double)(k->end_ns - k->start_ns);
+        if (n % steps == steps - 1) {
+            if (taken < MOST_LAUNCHES)
+                durations[taken++] = launch_ns;
+            launch_ns = 0;
+        }
     }
+    r->graph_kernels_ns = stats_median(durations, taken);
     if (at < t->count && !is_ours(&t->list[at]))
         find(r, RULE_RECORDS, AUDIT_REJECT, "%d records more than the plan has", t->count - at);
     double envelope = (double)(t->list[at - 1].end_ns - t->list[first].start_ns), event = (double)c->seen->sample.event_ns;
     r->graph_launch_ns = envelope / c->launches;
     if (envelope > event + TOLERANCE_NS)
         find(r, RULE_OUTSIDE, AUDIT_REJECT, "the records span %.0f ns, the events around them %.0f", envelope, event);
-    double apart = fabs(event - c->empty_graph_ns - envelope);
-    if (apart > TOLERANCE_NS && apart > 0.03 * event)
-        find(r, RULE_ENVELOPE, AUDIT_FLAG, "events %.0f ns, records %.0f ns, an empty graph %.0f ns", event, envelope, c->empty_graph_ns);
-    if (c->untraced_ns > 0 && fabs(event / c->launches / c->untraced_ns - 1) > 0.05)
-        find(r, RULE_TRACED, AUDIT_FLAG, "%.0f ns a launch with tracing, %.0f without", event / c->launches, c->untraced_ns);
+    double apart = fabs(envelope - c->untraced_ns * c->launches);
+    if (c->untraced_ns > 0 && apart > TOLERANCE_NS && apart > 0.03 * envelope)
+        find(r, RULE_ENVELOPE, AUDIT_FLAG, "%.0f ns a launch by the records, %.0f by the events", r->graph_launch_ns, c->untraced_ns);
 }
 
 static void check_cold(const struct audit_case *c, struct audit_report *r)
 {
     const struct device_trace *t = &c->seen->cold;
-    double spans[MOST_COLD], empties[MOST_COLD];
+    double spans[MOST_LAUNCHES], empties[MOST_LAUNCHES];
     int at = 0, empty = 0, taken = 0;
     for (int n = 0; n < c->cold_launches; n++) {
         bool swept = false;
         for (; at < t->count && is_ours(&t->list[at]) && !swept; at++) {
             swept = t->list[at].kind == DEVICE_RECORD_KERNEL && strcmp(t->list[at].name, AUDIT_READ) == 0;
-            if (t->list[at].kind == DEVICE_RECORD_KERNEL && strcmp(t->list[at].name, AUDIT_EMPTY) == 0 && empty < MOST_COLD)
+            if (t->list[at].kind == DEVICE_RECORD_KERNEL && strcmp(t->list[at].name, AUDIT_EMPTY) == 0 && empty < MOST_LAUNCHES)
                 empties[empty++] = (double)(t->list[at].end_ns - t->list[at].start_ns);
         }
         if (!swept || at + c->plan->step_count > t->count) {
             find(r, RULE_RECORDS, AUDIT_REJECT, "cold launch %d of %d is not in the records", n, c->cold_launches);
             return;
         }
-        int64_t end_ns = t->list[at - 1].end_ns, start_ns = t->list[at].start_ns;
+        int64_t end_ns = t->list[at - 1].end_ns;
+        double sum_ns = 0;
         for (int s = 0; s < c->plan->step_count; s++, at++) {
             const struct device_record *k = &t->list[at];
             expect_step(c, s, k, at, r);
@@ -168,9 +175,10 @@ static void check_cold(const struct audit_case *c, struct audit_report *r)
                 find(r, RULE_SPAN, AUDIT_REJECT, "cold record %d starts %lld ns before the one before it ends", at,
                      (long long)(end_ns - k->start_ns));
             end_ns = k->end_ns;
+            sum_ns += (double)(k->end_ns - k->start_ns);
         }
-        if (taken < MOST_COLD)
-            spans[taken++] = (double)(end_ns - start_ns);
+        if (taken < MOST_LAUNCHES)
+            spans[taken++] = sum_ns;
     }
     for (; at < t->count; at++)
         if (!is_ours(&t->list[at]))
@@ -196,15 +204,15 @@ void audit_check(const struct audit_case *c, struct audit_report *ret)
     *ret = (struct audit_report){.records = c->seen->graph.count + c->seen->cold.count};
     for (int i = 0; i < AUDIT_RULES; i++)
         ret->rules[i].rule = rules[i].number;
-    BUG_ON(c->launches < 1 || c->cold_launches < 0);
+    BUG_ON(c->launches < 1 || c->cold_launches < 0 || c->plan->step_count < 1);
     sound(&c->seen->graph, "graph's", ret);
     sound(&c->seen->cold, "cold", ret);
     check_graph(c, ret);
     check_cold(c, ret);
     check_durations(&c->seen->graph, ret);
     check_durations(&c->seen->cold, ret);
-    if (ret->cold_launch_ns > 0 && ret->graph_launch_ns > 0 && ret->cold_launch_ns < 0.9 * ret->graph_launch_ns)
-        find(ret, RULE_COLD, AUDIT_FLAG, "%.0f ns cold, %.0f ns a launch in the graph", ret->cold_launch_ns, ret->graph_launch_ns);
+    if (ret->cold_launch_ns > 0 && ret->graph_kernels_ns > 0 && ret->cold_launch_ns < 0.9 * ret->graph_kernels_ns)
+        find(ret, RULE_COLD, AUDIT_FLAG, "%.0f ns cold, %.0f ns in the graph", ret->cold_launch_ns, ret->graph_kernels_ns);
 }
 
 json_t *audit_encode(const struct audit_report *r)
@@ -223,6 +231,7 @@ json_t *audit_encode(const struct audit_report *r)
     json_put(doc, "rules", list);
     json_put_int(doc, "records", r->records);
     json_put_num(doc, "graph_launch_ns", r->graph_launch_ns);
+    json_put_num(doc, "graph_kernels_ns", r->graph_kernels_ns);
     json_put(doc, "cold_isolated_ns", json_pack("{s:f,s:f,s:f}", "q1", r->cold_q1_ns, "median", r->cold_launch_ns, "q3", r->cold_q3_ns));
     json_put_num(doc, "empty_kernel_ns", r->empty_ns);
     return doc;

@@ -19,12 +19,11 @@ struct audit_case {
     const struct audit_kernel *kernels; /* by step */
     int launches, cold_launches;
     const struct device_audit_result *seen;
-    double untraced_ns;                 /* a launch in an untraced graph; 0 unknown */
-    double empty_graph_ns;              /* what an empty graph costs by the events; 0 unknown */
+    double untraced_ns;                 /* a launch in an untraced graph, by the events; 0 unknown */
 };
 
 enum audit_outcome { AUDIT_OK, AUDIT_FLAG, AUDIT_REJECT };
-#define AUDIT_RULES 8
+#define AUDIT_RULES 7
 struct audit_finding {
     int rule;
     enum audit_outcome outcome;
@@ -35,7 +34,8 @@ struct audit_report {
     enum audit_outcome worst;
     int records;
     double graph_launch_ns;             /* (last end - first start) / launches */
-    double cold_launch_ns;              /* median of single launches after a sweep: first start to last end of the plan */
+    double graph_kernels_ns;            /* median of a launch's steps in the graph, without what lies between launches */
+    double cold_launch_ns;              /* median of single launches after a sweep: the sum of the plan's steps */
     double cold_q1_ns, cold_q3_ns;
     double empty_ns;                    /* median of an empty kernel's record; 0: none seen */
 };

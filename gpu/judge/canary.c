@@ -293,6 +293,7 @@ struct check {
     const struct canary_options *o;
     struct scene scene;
     unsigned yardsticks;
+    char baseline_why[320];                     /* what is wrong with what the baseline gave; "" */
     int count;
     struct canary list[MAX_CANARIES];
 };
@@ -448,12 +449,31 @@ static void look(struct check *c, struct canary *n)
     count_refusals(c, n, image);
 }
 
+/* As in a judgement of the baseline: by the table. */
+static void look_at_baseline(struct check *c)
+{
+    const struct scene *s = &c->scene;
+    for (int t = 0; t < s->op->tensor_count && c->o->baseline && !*c->baseline_why; t++) {
+        struct compare_result r;
+        if (s->tensors[t].spec->role == OP_INPUT)
+            continue;
+        const struct compare_case one = {s->op, &s->tensors[t], s->right[t], c->o->baseline[s->regime][t], NULL,
+                                         s->tensors[t].spec->role == OP_INOUT ? s->inputs[t] : NULL};
+        compare_tensor(&one, &r);
+        if (r.code != VERDICT_OK)
+            snprintf(c->baseline_why, sizeof c->baseline_why, "operator %s: its baseline is wrong in regime %s (%s): %.180s", s->op->name,
+                     inputs_regime_name(s->op, s->regime), dtype_name(s->tensors[t].dtype), r.text);
+    }
+}
+
 static bool one_regime(struct check *c, int regime, struct err *err)
 {
     struct scene *s = &c->scene;
     bool ok = scene_make(s, regime, err), have = false;
     const struct kind *made = NULL;
     int made_of = -1;
+    if (ok)
+        look_at_baseline(c);
     for (int i = 0; ok && i < c->count; i++) {
         struct canary *n = &c->list[i];
         if (!wanted(c, n))
@@ -487,8 +507,8 @@ static const char *passes_by(const struct check *c, const struct canary *n)
     return "";
 }
 
-/* Fills r->text with what is wrong with this one, if anything. */
-static void settle(const struct check *c, struct canary *n, int regimes, struct canary_result *r)
+/* Says what is wrong with this one, if anything. */
+static void settle(const struct check *c, struct canary *n, int regimes, char *why, size_t size)
 {
     const struct op *op = c->scene.op;
     const char *output = op->tensors[n->output].name, *dtype = dtype_name(c->scene.tensors[n->output].dtype);
@@ -498,7 +518,7 @@ static void settle(const struct check *c, struct canary *n, int regimes, struct 
         return;
     if (n->kind->flags & MUST_PASS) {
         if (n->failed_regime >= 0)
-            snprintf(r->text, sizeof r->text, "operator %s: %s is refused for %s (%s) in regime %s, %s: its tolerance is too tight", op->name,
+            snprintf(why, size, "operator %s: %s is refused for %s (%s) in regime %s, %s: its tolerance is too tight", op->name,
                      n->kind->text, output, dtype, inputs_regime_name(op, n->failed_regime), n->why);
         return;
     }
@@ -509,10 +529,10 @@ static void settle(const struct check *c, struct canary *n, int regimes, struct 
         return;
     }
     if (n->looked)
-        snprintf(r->text, sizeof r->text, "operator %s: canary %s (%s) passes for %s (%s) in all %d regimes, by %s: its tolerance is too loose", op->name,
+        snprintf(why, size, "operator %s: canary %s (%s) passes for %s (%s) in all %d regimes, by %s: its tolerance is too loose", op->name,
                  name, n->kind->text, output, dtype, regimes, passes_by(c, n));
     else
-        snprintf(r->text, sizeof r->text, "operator %s: canary %s (%s) equals the right result for %s (%s) in all %d regimes: none of them shows it", op->name,
+        snprintf(why, size, "operator %s: canary %s (%s) equals the right result for %s (%s) in all %d regimes: none of them shows it", op->name,
                  name, n->kind->text, output, dtype, regimes);
 }
 
@@ -558,19 +578,19 @@ bool canary_check(const struct shape *s, const struct canary_options *o, struct 
             return false;
     struct canary_result result = {.report = json_object()};
     json_t *list = json_array();
+    snprintf(result.text, sizeof result.text, "%s", c->baseline_why);
     for (int i = 0; i < c->count; i++) {
         struct canary *n = &c->list[i];
+        char why[sizeof result.text] = "";
+        settle(c, n, regimes, why, sizeof why);
         if (!*result.text)
-            settle(c, n, regimes, &result);
-        else {
-            struct canary_result unused = {0};
-            settle(c, n, regimes, &unused);
-        }
+            memcpy(result.text, why, sizeof why);       /* the first is told */
         result.skipped += n->skipped != NULL;
         result.caught += !n->skipped && !(n->kind->flags & MUST_PASS) && n->caught_by == c->yardsticks;
         json_array_append_new(list, encode(s->op, n));
     }
     result.passed = !*result.text;
+    result.baseline_right = !*c->baseline_why;
     json_put(result.report, "shape", shape_encode(s));
     json_put(result.report, "canaries", list);
     *ret = result;

@@ -12,6 +12,8 @@
  * baseline where its results are given. An inout's elements that the operator leaves alone are left alone here as well, so that
  * none is caught merely for touching them.
  *
+ * The baseline's results, where they are given, must themselves pass, by the table as when a baseline is judged.
+ *
  * Runs the operator's reference in this process: for the reference child, and for tests.
  */
 #pragma once
@@ -38,6 +40,7 @@ struct canary_options {
 };
 struct canary_result {
     bool passed;
+    bool baseline_right;                    /* true too where it was not given */
     int caught, skipped;
     char text[400];                         /* why not; "" */
     json_t *report;                         /* {"shape","canaries":[{"canary","output","caught","of","rule"|"skipped"}]} */

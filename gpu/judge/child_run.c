@@ -32,7 +32,9 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     X(thread_instructions) X(warp_instructions) X(blocks) X(warps) X(global_load_bytes)                    \
     X(global_store_bytes) X(global_load_requests) X(global_store_requests) X(global_load_sectors)          \
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
-    X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)
+    X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)         \
+    X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors) X(dram_load_sectors)        \
+    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {

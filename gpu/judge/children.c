@@ -21,6 +21,8 @@ static struct sandbox_limits limits_of(enum sandbox_role role)
         return (struct sandbox_limits){LIMIT_REFERENCE_CPU_SECONDS, LIMIT_REFERENCE_MEMORY_BYTES, 0, 32, 8};
     case SANDBOX_RUN_CUDA:
         return (struct sandbox_limits){LIMIT_RUN_CUDA_CPU_SECONDS, LIMIT_RUN_CUDA_MEMORY_BYTES, 0, 128, 64};
+    case SANDBOX_CC:
+        return (struct sandbox_limits){LIMIT_CC_CPU_SECONDS, LIMIT_CC_MEMORY_BYTES, LIMIT_CC_FILE_BYTES, 64, 32};
     case SANDBOX_RUN_SIM:
     case SANDBOX_ROLE_COUNT:
         break;

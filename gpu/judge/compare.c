@@ -16,6 +16,8 @@
 #define TILE_LEAST 32
 #define TILE_MOST 1024
 #define TILE_SIZE (TILE_MOST + 2 * TILE_LEAST)
+#define MAGNITUDES 12                              /* powers of two below a tile's RMS; the last holds all that is smaller, zeros too */
+#define MAGNITUDE_LEAST 32                         /* elements of one that are enough to judge by */
 
 static const struct { const char *name; enum verdict_code code; } rules[] = {
 #define X(code, name, verdict) [code] = {name, verdict},
@@ -95,12 +97,14 @@ struct sums {
     double reference, error, baseline, rounding;   /* sums of squares */
     double bias, inward;                           /* sums of (got - rounded reference), plain and times the reference's sign */
 };
+struct magnitude { int64_t n; double error, trusted, scale; };   /* sums of squares; trusted: the larger of baseline and rounding */
 struct walk {
     const struct compare_case *c;
     struct compare_tolerance tolerance;
     struct compare_result *ret;
     double roundoff, floor_rms, floor_worst, floor_bias;
     struct sums all;
+    struct magnitude magnitudes[MAGNITUDES];
     double max_error, max_baseline, max_reference;
     int64_t beyond;                                /* elements over tolerance.max */
     int64_t worst_at;
@@ -196,12 +200,33 @@ static double against(double value, double allowed)
     return allowed > 0 ? value / allowed : value > 0 ? INFINITY : 0;
 }
 
+/* How many powers of two x lies below y, from the exponents' bits; x, y >= 0. */
+static int powers_below(double x, double y)
+{
+    uint64_t a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &y, sizeof b);
+    int64_t n = (int64_t)(b >> 52) - (int64_t)(a >> 52);
+    return n < 0 ? 0 : n >= MAGNITUDES ? MAGNITUDES - 1 : (int)n;
+}
+
+static void magnitude_add(struct walk *w, int i, double tile_rms)
+{
+    double r = w->reference[i], e = w->got[i] - r, b = w->baseline[i] - r, q = w->rounded[i] - r;
+    struct magnitude *m = &w->magnitudes[powers_below(fabs(r), tile_rms)];
+    m->n++;
+    m->error += e * e;
+    m->trusted += larger(isfinite(b) ? b * b : 0, q * q);
+    m->scale += tile_rms * tile_rms;
+}
+
 static void tile_elements(struct walk *w, double tile_rms)
 {
     for (int i = 0; i < w->count; i++) {
         double r = w->reference[i];
         if (!isfinite(w->rounded[i]))
             continue;
+        magnitude_add(w, i, tile_rms);
         double scale = larger(tile_rms, fabs(r)), error = against(fabs(w->got[i] - r), scale);
         if (error > w->tolerance.max)
             w->beyond++;
@@ -322,6 +347,22 @@ static void judge_bias(struct walk *w)
              w->c->tensor->spec->name, mean, allowed);
 }
 
+/* What a tile's larger elements would hide: those that are small are judged among themselves. */
+static void judge_small(struct walk *w)
+{
+    for (int k = 1; k < MAGNITUDES; k++) {          /* the largest are the tile's own business */
+        const struct magnitude *m = &w->magnitudes[k];
+        if (m->n < MAGNITUDE_LEAST)
+            continue;
+        double part = w->c->baseline ? w->floor_rms : larger(w->floor_rms, w->tolerance.rms);
+        double allowed = w->tolerance.factor * root_mean(m->trusted, m->n) + part * root_mean(m->scale, m->n);
+        w->ret->small = larger(w->ret->small, against(root_mean(m->error, m->n), allowed));
+    }
+    if (w->ret->small > 1 && w->tolerance.matched >= 1)
+        fail(w, COMPARE_SMALL, "%s: of elements far smaller than their neighbours the RMS error is %.3g times what it may be",
+             w->c->tensor->spec->name, w->ret->small);
+}
+
 static void judge_whole(struct walk *w)
 {
     struct compare_result *r = w->ret;
@@ -352,6 +393,7 @@ static void judge_whole(struct walk *w)
     if (r->worst > 10 * w->tolerance.max)
         fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);
     judge_bias(w);
+    judge_small(w);
 }
 
 static void judge_exact(struct walk *w)
@@ -434,6 +476,7 @@ json_t *compare_encode(const struct compare_result *r, const struct tensor *t)
             json_put_num(doc, "ratio_to_baseline", r->ratio);
         json_put_num(doc, "worst_tile", r->worst_tile);
         json_put_num(doc, "bias", r->bias);
+        json_put_num(doc, "worst_magnitude", r->small);
     }
     if (r->wrong_class)
         json_put_int(doc, "wrong_class_elements", r->wrong_class);

@@ -8,6 +8,7 @@
  *   tile       RMS error of each tile relative to what a trusted kernel (the baseline) itself makes; the whole follows from the tiles
  *   worst, cap the worst element, against max(RMS of its tile, its own size)
  *   bias       the mean of the error, plain and towards zero, against the error's own size
+ *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
  *
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. Rows that must
  * keep their bits are in no tile. Pure; any thread.
@@ -46,7 +47,8 @@ struct compare_case {
     X(COMPARE_TILE, "tile", VERDICT_WRONG_RESULT)                                                                \
     X(COMPARE_WORST, "worst", VERDICT_WRONG_RESULT)                                                              \
     X(COMPARE_CAP, "cap", VERDICT_WRONG_RESULT)                                                                  \
-    X(COMPARE_BIAS, "bias", VERDICT_WRONG_RESULT)
+    X(COMPARE_BIAS, "bias", VERDICT_WRONG_RESULT)                                                                \
+    X(COMPARE_SMALL, "small", VERDICT_WRONG_RESULT)
 
 enum compare_rule {
 #define X(code, name, verdict) code,
@@ -69,6 +71,7 @@ struct compare_result {
     double ratio;                    /* RMS(error) / RMS(error of the baseline); -1: none given, or it makes none */
     double worst_tile;               /* largest RMS(error) of a tile against what the tile may have; over 1 fails */
     double bias;                     /* larger of the two means against what they may be; over 1 fails */
+    double small;                    /* largest RMS(error) of elements of one magnitude against what it may be; over 1 fails */
 };
 void compare_tensor(const struct compare_case *c, struct compare_result *ret);
 /* Figures and, where there is one, the failing element; new reference. */

@@ -167,7 +167,7 @@ static bool take_kernels(struct judge_side *s, const json_t *list, struct err *e
                                    .local_bytes = json_int(doc, "local_bytes", 0)};
         snprintf(k->name, sizeof k->name, "%s", json_str(doc, "kernel", ""));
         if (k->registers < 0 || k->registers > 255 || k->shared_bytes < 0 || k->shared_bytes > (1 << 20)
-            || k->local_bytes < 0)
+            || k->local_bytes < 0 || k->local_bytes > (1 << 30))
             return err_set(err, ERR_UPSTREAM, "the compile child of the %s reports impossible resources for %.60s",
                            s->name, k->name);
     }
@@ -205,6 +205,13 @@ static void take_resources(struct judge *j, struct judge_side *s, struct verdict
                 v, VERDICT_RESOURCE_LIMIT, "assemble",
                 "a block of %.80s needs %lld registers and %lld bytes of shared memory; a multiprocessor has %d and %u",
                 step->kernel, (long long)registers, (long long)shared, row->registers_sm, row->shared_bytes_block);
+            return;
+        }
+        if (row && k->local_bytes * row->max_threads_sm * row->sm_count > LIMIT_STACK_BYTES) {
+            verdict_set(v, VERDICT_RESOURCE_LIMIT, "assemble",
+                        "a thread of %.80s needs %lld bytes of stack: %lld MiB for all threads that a card can hold, at most %lld", step->kernel,
+                        (long long)k->local_bytes, (long long)(k->local_bytes * row->max_threads_sm * row->sm_count / LIMIT_MIB),
+                        (long long)(LIMIT_STACK_BYTES / LIMIT_MIB));
             return;
         }
         json_t *doc = json_object();

@@ -41,7 +41,7 @@ static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, 
     return run_take(j, s, "emulate", v, err);
 }
 
-/* How many instructions are usual here: the baseline tells. */
+/* How many instructions, and how much time, are usual here: the baseline tells. */
 static bool instruction_limit(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *base = &j->sides[BASELINE];
@@ -62,6 +62,10 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
     j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
                            : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
                                                                             : most;
+    int64_t longest = base->run_ns * LIMIT_TIMES_BASELINE;
+    j->sim_wall_ns = longest < LIMIT_RUN_WALL_LEAST_NS ? LIMIT_RUN_WALL_LEAST_NS
+                     : longest > LIMIT_RUN_WALL_NS     ? LIMIT_RUN_WALL_NS
+                                                       : longest;
     return true;
 }
 

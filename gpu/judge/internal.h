@@ -43,6 +43,7 @@ struct judge_side {
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     json_t *counts;                     /* of the last run */
     int64_t run_asked_ns, run_deadline_ns;
+    int64_t run_ns;                     /* what its last run took, by the child */
     double estimate_ns;
     json_t *estimate_terms;
     uint64_t timed_order;               /* seed of the order of its last timed graph */
@@ -91,11 +92,14 @@ struct judge {
     struct judge_regime regimes[INPUTS_MAX_REGIMES];
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
+    void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
+    int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
+    json_t *canaries;                   /* what the operator's canaries came to, before anything was judged by it */
     json_t *figures;
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
@@ -104,7 +108,7 @@ struct judge {
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
 typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
-judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_time, phase_audit, phase_plausible,
+judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_probe, phase_time, phase_audit, phase_plausible,
     phase_retest;
 
 /* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
@@ -144,6 +148,10 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
 bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much as may be kept, while compilers work */
 
+/* ---- check_op.c ---- */
+/* Canaries for the shape's dtypes, in the reference child, once. ERR_UNPROCESSABLE names the one that passes. */
+bool canaries_judge(struct judge *j, struct err *err) MUST_CHECK;
+
 /* ---- compile.c ---- */
 bool compile_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;      /* starts the child and asks */
 bool compilers_busy(const struct judge *j);             /* one that was asked has not answered */
@@ -181,6 +189,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
+int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;

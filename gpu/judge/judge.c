@@ -16,6 +16,7 @@ static const struct { const char *name; judge_phase *run; enum judge_mode least;
     {"emulate", phase_emulate, MODE_TRIAGE},
     {"assemble", phase_assemble, MODE_TRIAGE},
     {"correct", phase_correct, MODE_TRIAGE},
+    {"probe", phase_probe, MODE_TRIAGE},
     {"time", phase_time, MODE_TRIAGE},
     {"audit", phase_audit, MODE_FULL},
     {"plausible", phase_plausible, MODE_TRIAGE},
@@ -86,10 +87,13 @@ void judge_free(struct judge *j)
     if (j->op)
         regimes_clear(j);
     shared_done(&j->spare_in);
+    for (int t = 0; t < OP_MAX_TENSORS; t++)
+        free(j->typical[t]);
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
     json_decref(j->calibration);
     json_decref(j->occasions);
+    json_decref(j->canaries);
     json_decref(j->figures);
     json_decref(j->phases);
     free(j);

@@ -57,9 +57,35 @@ bool judge_run(const struct judge_config *config, const json_t *task, judge_prog
 /* {"devices","sandbox","toolkit","version"}: gpu/spawn.h. New reference. */
 bool judge_devices(const struct judge_config *config, json_t **ret, struct err *err) MUST_CHECK;
 
-/* The operator's baseline once on these inputs (by tensor; NULL for outputs); outputs[t] is filled for inouts and outputs. */
-bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, const void *const *inputs, void **outputs,
-                            struct err *err) MUST_CHECK;
+/*
+ * The operator's baseline on each of `count` (at most INPUTS_MAX_REGIMES) sets of inputs, by tensor; NULL for outputs. outputs[i][t]
+ * is filled for inouts and outputs.
+ */
+bool judge_baseline_outputs(const struct judge_config *config, const struct shape *shape, int count, void *const (*inputs)[OP_MAX_TENSORS],
+                            void *(*outputs)[OP_MAX_TENSORS], struct err *err) MUST_CHECK;
+/*
+ * Whether an operator can be judged by: regimes and tolerance are sound, the baseline is right in every regime, and no canary
+ * (gpu/judge/canary.h) passes, for each of its dtypes at a small shape. ERR_UNPROCESSABLE names what is wrong with it, a canary by
+ * its name. *ret: {"op","version","digest","caught","skipped","shapes":[{"shape","canaries":[..]}]}, also where it is refused for a
+ * canary; else untouched. New reference. *ret_where (may be NULL): "/op", "/reference" or "/baseline", what is at fault.
+ */
+bool judge_check_op(const struct judge_config *config, const struct op *op, json_t **ret, const char **ret_where, struct err *err) MUST_CHECK;
+
+/* An operator that comes as text. `where` is a pointer into the request, "" when it passed; `why` what is wrong there. */
+struct op_answer {
+    char where[32];
+    struct buf why;
+    struct buf library;                 /* reference.so */
+    struct hash_hex digest;
+    json_t *report;                     /* judge_check_op's */
+};
+void op_answer_done(struct op_answer *a);
+DEFINE_CLEANUP(op_answer, struct op_answer, op_answer_done(it))
+/*
+ * request: {"op":{...op.json},"reference":"...C...","baseline":{...candidate}}. Compiles the reference with the host's C compiler in a
+ * sandbox, then judge_check_op. False: our failure (no compiler, no toolkit, a sandbox below the least).
+ */
+bool judge_build_op(const struct judge_config *config, const json_t *request, struct op_answer *ret, struct err *err) MUST_CHECK;
 
 /* The children. device: NULL for device_find (tests give one that lies). Returns the exit status. */
 int child_main(int argc, char **argv, const struct device_ops *device);

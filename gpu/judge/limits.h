@@ -19,6 +19,12 @@
     X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
     X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
     X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \
+    X(CC_CPU_SECONDS, 20, "a reference is a page of C; its compiler takes 0.1 s")                                                        \
+    X(CC_WALL_NS, 40 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                             \
+    X(CC_MEMORY_BYTES, 1024 * LIMIT_MIB, "address space of each of the compiler's programs")                                            \
+    X(CC_FILE_BYTES, 16 * LIMIT_MIB, "of what it writes: temporary files and the library")                                              \
+    X(REFERENCE_SO_BYTES, 4 * LIMIT_MIB, "a reference as a library: 16 KiB is usual")                                                   \
+    X(REFERENCE_C_BYTES, LIMIT_MIB, "its source")                                                                                       \
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
     X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
@@ -28,9 +34,12 @@
     X(RUN_CUDA_MEMORY_BYTES, 16384 * LIMIT_MIB, "data segment; tensors twice and the driver's own")                                     \
     X(RUN_WALL_NS, 60 * LIMIT_SECOND, "one guarded run of the plan; on the emulator the largest decode shapes take seconds")            \
     X(RUN_CUDA_WALL_NS, 10 * LIMIT_SECOND, "one guarded run on a card; the kernels of interest take microseconds")                      \
+    X(RUN_WALL_LEAST_NS, 10 * LIMIT_SECOND, "a candidate may take some times the baseline's time on the emulator, but never less than this")  \
+    X(PROBE_WALL_NS, 2 * LIMIT_SECOND, "of repeats, and of launches in a chain; what was done by then is told")                           \
     X(THREAD_INSTRUCTIONS, 60 * LIMIT_SECOND, "of one run where no baseline says what is usual: a minute at a billion a second")        \
     X(THREAD_INSTRUCTIONS_LEAST, 2 * LIMIT_SECOND, "never less than this: two seconds")                                                 \
     X(TIMES_BASELINE, 64, "a candidate may execute this many times the baseline's thread instructions before it is an endless loop")    \
+    X(STACK_BYTES, 4096 * LIMIT_MIB, "local memory of all threads that a card can hold: it sets that aside at the first launch")            \
     X(ANSWER_GRACE_NS, 20 * LIMIT_SECOND, "what a child may take on top of a run's own limit: upload, download, a busy machine")        \
     X(START_WALL_NS, 30 * LIMIT_SECOND, "from exec to the child's greeting")                                                            \
     X(CUDA_OPEN_WALL_NS, 60 * LIMIT_SECOND, "driver and context; 0.13 s on an idle machine")                                            \

@@ -82,7 +82,7 @@ static bool reference_start(struct judge *j, struct err *err)
     const char *const paths[] = {j->operator_folder.dir, NULL};
     const struct sandbox_paths visible = {.read_only = paths};
     return child_start(&j->watch, SANDBOX_REFERENCE, "operator", &visible, NULL, &j->reference, err)
-           && child_shape(j, &j->reference, &j->reference_out, true, err);
+           && canaries_judge(j, err) && child_shape(j, &j->reference, &j->reference_out, true, err);
 }
 
 static bool ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
@@ -110,7 +110,10 @@ bool reference_ask(struct judge *j, const struct shared *inputs, double **result
     }
     for (int t = 0; t < OP_MAX_TENSORS; t++)
         free(mine[t]);
-    (void)child_end_cause(&j->reference, "reference", &none, err);      /* never a candidate's */
+    if (err->code == ERR_UNPROCESSABLE)
+        child_done(&j->reference);      /* an operator that is refused is no fault of the child's */
+    else
+        (void)child_end_cause(&j->reference, "reference", &none, err);  /* never a candidate's */
     return false;
 }
 

@@ -175,6 +175,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
         verdict_set(v, VERDICT_INPUT_MODIFIED, phase, "the input %.60s was changed", json_str(answer, "changed", "?"));
     if (v->code != VERDICT_OK)
         return side_verdict(j, s, v, err);
+    s->run_ns = json_int(answer, "ns", 0);
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
@@ -196,7 +197,8 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
              struct err *err)
 {
     bool card = s->run.role == SANDBOX_RUN_CUDA;
-    int64_t limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : LIMIT_RUN_WALL_NS;
+    int64_t usual = s == &j->sides[CANDIDATE] && j->sim_wall_ns ? j->sim_wall_ns : LIMIT_RUN_WALL_NS;
+    int64_t limit = j->config->run_wall_ns ? j->config->run_wall_ns : card ? LIMIT_RUN_CUDA_WALL_NS : usual;
     int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS;
     s->run_asked_ns = clock_mono_ns();
     s->run_deadline_ns = s->run_asked_ns + limit * s->plan.step_count + grace;

@@ -232,6 +232,90 @@ ACCESS struct region *region_of(struct worker *k, const struct insn *i, uint64_t
     return offset < r->bytes && r->bytes - offset >= bytes ? r : NULL;
 }
 
+/* ---- lanes anywhere in one buffer of less than 4 GiB ---- */
+typedef uint32_t __attribute__((may_alias, aligned(1))) any_u32;
+typedef uint64_t __attribute__((may_alias, aligned(1))) any_u64;
+
+/* Where lanes are in the buffer; false: not all in whole words of it, or not aligned. */
+ACCESS bool spread(const struct warp *w, const struct insn *i, const struct region *r, const unsigned each, uint32_t *ret)
+{
+    const uint64_t *base = __builtin_assume_aligned(slot(w, i->a), 128), shift = (uint64_t)i->imm - r->base;
+    const uint64_t whole = r->bytes & ~31ull, limit = whole - each;
+    uint64_t bad = 0;
+    if (whole < each || r->bytes >> 32 || r->base & (each - 1))
+        return false;
+    for (int l = 0; l < WARP_LANES; l++) {
+        const uint64_t offset = base[l] + shift;
+        bad |= (offset > limit) | (offset & (each - 1));
+        ret[l] = (uint32_t)offset;
+    }
+    return !bad;
+}
+
+ACCESS bool spread_initialised(const uint8_t *bits, const uint32_t *offset, const unsigned each)
+{
+    const any_u32 *words = (const any_u32 *)bits;
+    const uint32_t all = each == 32 ? ~0u : (1u << (each & 31)) - 1;
+    uint32_t missing = 0;
+    for (int l = 0; l < WARP_LANES; l++)
+        missing |= ~(words[offset[l] >> 5] >> (offset[l] & 31)) & all;
+    return !missing;
+}
+
+/* Distinct sectors; marked. Exact: a full place goes on to the next. */
+ACCESS unsigned spread_sectors(struct worker *k, uint64_t *marks, const uint32_t *offset)
+{
+    uint32_t *const seen = k->sectors_seen;      /* of this access: sector + 1, by its low bits */
+    unsigned distinct = 0;
+    uint16_t used[WARP_LANES];
+    for (int l = 0; l < WARP_LANES; l++) {
+        const uint32_t sector = offset[l] >> 5;
+        uint32_t at = sector % SECTORS_SEEN;
+        while (seen[at] && seen[at] != sector + 1)
+            at = (at + 1) % SECTORS_SEEN;
+        if (!seen[at]) {
+            seen[at] = sector + 1;
+            used[distinct++] = (uint16_t)at;
+            mark(k, marks, sector, sector);
+        }
+    }
+    for (unsigned n = 0; n < distinct; n++)
+        seen[used[n]] = 0;
+    return distinct;
+}
+
+ACCESS bool load_spread(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct worker *k = w->block->worker;
+    const unsigned each = size * vec;
+    struct region *r = &k->machine->regions[k->hints[((uintptr_t)i / sizeof *i) & 2047]];
+    uint32_t offset[WARP_LANES] __attribute__((aligned(64)));
+    if (r->watched || !spread(w, i, r, each, offset) || (r->initialised && !spread_initialised(r->initialised, offset, each)))
+        return false;
+    const uint32_t *list = k->machine->module->lists + i->aux;
+    if (r->counted) {
+        k->counts.global_load_requests++;
+        k->counts.global_load_bytes += each * WARP_LANES;
+        k->counts.global_load_sectors += spread_sectors(k, r->loaded, offset);
+        chain(w, i, list, vec);
+    }
+    for (unsigned v = 0; v < vec; v++) {
+        char *to = __builtin_assume_aligned(slot(w, list[v]), 128);
+        const uint8_t *from = r->data + v * size;
+        if (size == 8)
+            _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint64_t *)to)[l] = ((const any_u64 *)from)[offset[l] >> 3];
+        else if (size == 4)
+            _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint32_t *)to)[l] = ((const any_u32 *)from)[offset[l] >> 2];
+        else
+            for (int l = 0; l < WARP_LANES; l++) {
+                uint16_t x;
+                memcpy(&x, from + offset[l], 2);
+                ((uint32_t *)to)[l] = x;
+            }
+    }
+    return true;
+}
+
 ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
 {
     struct worker *k = w->block->worker;
@@ -240,7 +324,9 @@ ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned siz
     const enum pattern pattern = lie(w, i, each, &address);
     const bool row = pattern == PATTERN_ROW;
     const unsigned bytes = row ? each * WARP_LANES : each;
-    if (pattern == PATTERN_ANY || address & (each - 1))
+    if (pattern == PATTERN_ANY)
+        return load_spread(w, i, size, vec);
+    if (address & (each - 1))
         return false;
     struct region *r = region_of(k, i, address, bytes);
     if (!r)
@@ -290,6 +376,8 @@ ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned si
     give_row(w, k->machine->module->lists + i->aux, r->data + offset, size, vec);
     if (r->initialised)
         initialise(r->initialised, offset, bytes, k->machine->many);
+    if (k->machine->many && r->watched)
+        watch_stored(k);
     return true;
 }
 

@@ -32,6 +32,15 @@
 #define flight_observe ptx_run_flight_observe
 #define flight_targets ptx_run_flight_targets
 #define flight_end ptx_run_flight_end
+#define flight_new ptx_run_flight_new
+#define flight_launch ptx_run_flight_launch
+#define flight_land ptx_run_flight_land
+#define flight_wait ptx_run_flight_wait
+#define bulk_issue ptx_run_bulk_issue
+#define bulk_commit ptx_run_bulk_commit
+#define bulk_wait ptx_run_bulk_wait
+#define async_store ptx_run_async_store
+#define copy_arrive ptx_run_copy_arrive
 
 #define MOST_CLUSTER_BLOCKS 16
 #define REMOTE_SHIFT 24
@@ -73,9 +82,12 @@ struct flight {
     struct region *region;      /* of a global destination */
     uint8_t *data;
     uint32_t bytes, group, pc, serial;
+    uint32_t phase;             /* of the mbarrier, that the bytes were counted in */
+    uint32_t vain;              /* how often it did not land when it was asked for */
     struct warp *warp;
     uint8_t lane, op, type;     /* op: of a reduction, 0 none */
-    bool landed, read, arrives; /* arrives: cp.async.mbarrier.arrive: no bytes of its own, it waits for the copies before it */
+    uint16_t chunk;             /* which bytes of each 16 are copied */
+    bool late, landed, arrives; /* arrives: cp.async.mbarrier.arrive: no bytes of its own, it waits for the copies before it */
 };
 struct flights { struct flight *items; uint32_t count, capacity; uint64_t bytes; };
 
@@ -118,4 +130,14 @@ bool flight_land_at(struct warp *w, struct block *home, struct mbarrier *b);
 bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b);
 bool flight_targets(const struct block *home, const struct mbarrier *b);
 /* A block has ended. */
-bool flight_end(struct block *b, struct warp *last);
+bool flight_end(struct block *b);
+struct flight *flight_new(struct warp *w, const struct insn *i, int lane, uint32_t bytes);   /* NULL: too many, a finding */
+bool flight_launch(struct flight *f);   /* it is complete: it may land at once, or later */
+bool flight_land(struct flight *f);
+bool flight_wait(struct warp *w, int lane, uint32_t keep, bool read);
+
+bool bulk_issue(struct warp *w, const struct insn *i, uint32_t active);
+void bulk_commit(struct warp *w, uint32_t active);
+bool bulk_wait(struct warp *w, const struct insn *i, uint32_t active);
+bool async_store(struct warp *w, const struct insn *i, uint32_t active);
+bool copy_arrive(struct warp *w, const struct insn *i, uint32_t active);

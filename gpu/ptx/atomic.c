@@ -3,7 +3,7 @@
 #include "gpu/ptx/half.h"
 #include "gpu/ptx/opcode.h"
 
-static uint64_t combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c)
+uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c)
 {
     const bool sign = ptx_types[t].is_signed && !ptx_types[t].is_float, wide = ptx_types[t].bytes == 8;
     const int64_t so = wide ? (int64_t)old : (int32_t)old, sb = wide ? (int64_t)b : (int32_t)b;
@@ -62,12 +62,14 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
             return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, i->size, RACE_ATOMIC, NULL))
+            return false;
         atomic_flag *flag = &m->atomic_locks[(p.offset >> 3) & 63];
         while (lock && atomic_flag_test_and_set_explicit(flag, memory_order_acquire))
             ;
         uint64_t old = 0;
         memcpy(&old, p.data, i->size);
-        const uint64_t fresh_value = combine(i->op, (enum ptx_type)i->type, old, lane_value(w, i->b, lane, i->size), lane_value(w, i->c, lane, i->size));
+        const uint64_t fresh_value = atomic_combine(i->op, (enum ptx_type)i->type, old, lane_value(w, i->b, lane, i->size), lane_value(w, i->c, lane, i->size));
         memcpy(p.data, &fresh_value, i->size);
         if (lock)
             atomic_flag_clear_explicit(flag, memory_order_release);
@@ -94,6 +96,18 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
         k->counts.global_store_requests++;
         k->counts.global_store_bytes += (uint64_t)__builtin_popcount(active) * i->size;
         k->counts.global_store_sectors += fresh;
+    }
+    return true;
+}
+
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    memory_addresses(w, i, 1);
+    for (uint32_t rest = active; rest; rest &= rest - 1) {
+        struct place p;
+        if (!memory_locate(w, i, first_lane(rest), k->addresses[first_lane(rest)], 1, 1, false, &p))
+            return false;
     }
     return true;
 }

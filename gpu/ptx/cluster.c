@@ -92,8 +92,8 @@ bool cluster_arrive(struct warp *w, const struct insn *i, uint32_t active)
         return fault(w, i, first_lane(active), PTX_BARRIER, "is at a cluster barrier (.aligned) that other threads of its warp (mask %08x) skip",
                      w->alive & ~active);
     w->cluster_here |= active;
-    if (!i->op)
-        race_object_release(w, &w->block->cluster_gathered, w->block, race_cluster_key(w->block));
+    (i->op ? race_object_publish : race_object_release)(w, active, &w->block->cluster_gathered, w->block,
+                                                                 race_cluster_key(w->block, w->block->cluster->phase));
     w->block->worker->counts.barriers++;
     return true;
 }
@@ -134,7 +134,7 @@ int cluster_wait(struct warp *w, const struct insn *i, uint32_t active)
     if (active & w->cluster_here)
         return 0;
     w->cluster_passed &= ~active;
-    race_object_acquire(w, &w->block->cluster_released, race_cluster_key(w->block));
+    race_object_acquire(w, active, &w->block->cluster_released, race_cluster_key(w->block, c->phase - 1));
     return 1;
 }
 

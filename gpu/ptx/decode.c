@@ -49,6 +49,13 @@ static void out_of_memory(struct decoder *x)
     x->failed = true;
 }
 
+/* Where a warp may stop and others run on: it comes back in the home mode. */
+static bool may_wait(enum insn_kind kind)
+{
+    return kind == K_BAR || kind == K_SHFL || kind == K_VOTE || kind == K_MATCH || kind == K_REDUX || kind == K_WARP_BAR ||
+           kind == K_MBARRIER || kind == K_CLUSTER_WAIT;
+}
+
 static struct insn *emit_now(struct decoder *x, enum insn_kind kind)
 {
     static _Thread_local struct insn nowhere;
@@ -77,7 +84,9 @@ static void mode_now(struct decoder *x)
 /* What the CPU's mode was asked to be becomes true before the first instruction that could depend on it. */
 struct insn *emit(struct decoder *x, enum insn_kind kind)
 {
-    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_SHFL || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
+    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
+    if (may_wait(kind))
+        set_mode(x, x->home_mode);
     if (!any_mode)
         mode_now(x);
     return emit_now(x, kind);
@@ -511,7 +520,7 @@ static void begin_block(struct decoder *x)
         out_of_memory(x);
         return;
     }
-    m->blocks[m->block_count] = (struct block_info){.first = m->code_count};
+    m->blocks[m->block_count] = (struct block_info){.first = m->code_count, .stmt_first = x->stmt_index};
     struct insn *i = emit(x, K_ENTER);
     i->pred = 0;
     i->flags = 0;

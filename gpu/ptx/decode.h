@@ -26,6 +26,9 @@
 #define param_slot ptx_decode_param_slot
 #define arg ptx_decode_arg
 #define address ptx_decode_address
+#define address_slot ptx_decode_address_slot
+#define decode_async ptx_decode_async_copy
+#define decode_async_store ptx_decode_async_store
 #define space_of_op ptx_decode_space
 #define decode_cluster_barrier ptx_decode_cluster_barrier
 #define slots_share ptx_decode_slots_share
@@ -109,6 +112,9 @@ static inline bool is64(enum ptx_type t) { return ptx_types[t].bytes == 8; }
 static inline bool is16(enum ptx_type t) { return ptx_types[t].bytes == 2; }
 /* The slot of an address register, widened (0: absolute); *ret_offset what is to be added. False: not an address. */
 bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int64_t *ret_offset);
+uint32_t address_slot(struct decoder *d, const struct operand *o);   /* as one slot, offset included; 0: not an address */
+bool decode_async(struct decoder *d);                 /* cp.async of bulks, or with an mbarrier */
+bool decode_async_store(struct decoder *d);           /* st.async, red.async */
 enum ptx_space space_of_op(const struct opcode *o);
 bool decode_cluster_barrier(struct decoder *d);
 uint32_t list_add(struct decoder *d, const uint32_t *items, unsigned count);

@@ -16,7 +16,7 @@ static const uint16_t table[ROWS][COLUMNS] = {
     [R_MAD] = {INT6(mad_lo), N, N, N, N},
     [R_MAD_WIDE] = {N, N, LANE_mad_wide_u32, LANE_mad_wide_s32, N, N, N, N, N, N},
     [R_DIV] = {SIGN6(div), N, N, N, N},
-    [R_REM] = {LANE_rem_u32, LANE_rem_s16, LANE_rem_u32, LANE_rem_s32, LANE_rem_u64, LANE_rem_s64, N, N, N, N},
+    [R_REM] = {LANE_rem_u16, LANE_rem_s16, LANE_rem_u32, LANE_rem_s32, LANE_rem_u64, LANE_rem_s64, N, N, N, N},
     [R_MIN] = {LANE_min_u32, LANE_min_s16, LANE_min_u32, LANE_min_s32, LANE_min_u64, LANE_min_s64, N, N, LANE_min_u16x2, LANE_min_s16x2},
     [R_MAX] = {LANE_max_u32, LANE_max_s16, LANE_max_u32, LANE_max_s32, LANE_max_u64, LANE_max_s64, N, N, LANE_max_u16x2, LANE_max_s16x2},
     [R_SAD] = {LANE_sad_u16, LANE_sad_s16, LANE_sad_u32, LANE_sad_s32, LANE_sad_u64, LANE_sad_s64, N, N, N, N},
@@ -202,7 +202,11 @@ bool ptx_decode_bits(struct decoder *d)
         count = 5;
         break;
     case B_bmsk: op = has(o, M_CLAMP) ? LANE_bmsk_clamp : LANE_bmsk_wrap; count = 3; break;
-    case B_szext: op = sign ? LANE_szext_s : LANE_szext_u; types[2] = T_U32; count = 3; break;
+    case B_szext:
+        op = has(o, M_WRAP) ? sign ? LANE_szext_wrap_s : LANE_szext_wrap_u : sign ? LANE_szext_s : LANE_szext_u;
+        types[2] = T_U32;
+        count = 3;
+        break;
     case B_shf:
         op = has(o, M_L) ? has(o, M_WRAP) ? LANE_shf_l_wrap : LANE_shf_l_clamp : has(o, M_WRAP) ? LANE_shf_r_wrap : LANE_shf_r_clamp;
         count = 4;
@@ -221,6 +225,8 @@ bool ptx_decode_bits(struct decoder *d)
         k = arg(d, 4)->imm;
         count = 4;
         break;
+    case B_vabsdiff2: op = has(o, M_ADD) ? LANE_sum_diff_16x2 : LANE_diff_16x2; count = 4; break;
+    case B_vabsdiff4: op = has(o, M_ADD) ? LANE_sum_diff_8x4 : LANE_diff_8x4; count = 4; break;
     case B_fns: op = LANE_fns; count = 4; break;
     case B_dp2a:
     case B_dp4a: {
@@ -401,9 +407,9 @@ bool ptx_decode_mov(struct decoder *d)
 bool ptx_decode_cvta(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
+    const bool shared = has(o, M_SHARED) || has(o, M_SHARED_CTA) || has(o, M_SHARED_CLUSTER), local = has(o, M_LOCAL), param = has(o, M_PARAM) || has(o, M_PARAM_ENTRY);
     const uint64_t window = shared ? SHARED_WINDOW : local ? LOCAL_WINDOW : param ? PARAM_WINDOW : 0;
-    if (o->type_count != 1 || !is64(o->types[0]) || has(o, M_SHARED_CLUSTER))
+    if (o->type_count != 1 || !is64(o->types[0]))
         return false;
     if (!window)
         return copy(d, T_U64);

@@ -78,14 +78,14 @@ bool ptx_decode_mbarrier(struct decoder *d)
     return true;
 }
 
-/* mapa{.shared::cluster}.u32|u64 d, a, rank; getctarank{.shared::cluster}.u32 d, a */
+/* mapa{.shared::cluster}.u32|u64 d, a, rank; getctarank{.shared::cluster}.u32|u64 d, a: the type is the address's */
 bool ptx_decode_mapa(struct decoder *d)
 {
     const struct opcode *o = &d->op;
     const bool rank = o->base == B_getctarank, generic = !has(o, M_SHARED_CLUSTER);
     const enum ptx_type t = o->types[0];
     const struct operand from = *arg(d, 1);
-    if (o->type_count != 1 || (t != T_U32 && (t != T_U64 || rank)) || d->stmt->count != (rank ? 2u : 3u) || (!rank && generic && t != T_U64))
+    if (o->type_count != 1 || (t != T_U32 && t != T_U64) || d->stmt->count != (rank ? 2u : 3u) || (generic && t != T_U64))
         return false;
     uint32_t a;
     if (from.kind == O_REG && d->f->reg_types[from.id] != T_PRED && ptx_types[d->f->reg_types[from.id]].bytes == 4) {
@@ -95,14 +95,14 @@ bool ptx_decode_mapa(struct decoder *d)
     } else {
         a = source(d, &from, T_U64);
     }
-    const uint32_t b = rank ? 0 : source(d, arg(d, 2), T_U32), dst = dest(d, arg(d, 0), t);
+    const uint32_t b = rank ? 0 : source(d, arg(d, 2), T_U32), dst = dest(d, arg(d, 0), rank ? T_U32 : t);
     if (!a || !dst || (!rank && !b))
         return false;
     struct insn *i = emit_at(d, K_MAPA, a, 0, generic ? SPACE_GENERIC : SPACE_CLUSTER);
     i->b = b;
     i->dst = dst;
     i->op = rank;
-    i->size = ptx_types[t].bytes;
+    i->size = rank ? 4 : ptx_types[t].bytes;
     i->flags |= i->size == 8 ? F_DST64 : 0;
     return true;
 }
@@ -117,5 +117,127 @@ bool decode_cluster_barrier(struct decoder *d)
     struct insn *i = emit(d, arrives ? K_CLUSTER_ARRIVE : K_CLUSTER_WAIT);
     i->op = has(o, M_RELAXED);
     i->aux = has(o, M_ALIGNED);
+    return true;
+}
+
+/* ---- bulks ---- */
+static const enum ptx_mod reductions[] = {M_ADD, M_MIN, M_MAX, M_AND, M_OR, M_XOR, M_INC, M_DEC};
+
+/* The operation of a reduction on its type, 0: none. */
+static int reduction_of(const struct opcode *o)
+{
+    const enum ptx_type t = o->types[0];
+    for (size_t n = 0; n < sizeof reductions / sizeof *reductions; n++) {
+        const enum ptx_mod m = reductions[n];
+        if (!has(o, m))
+            continue;
+        const bool fine = o->type_count == 1 && (ptx_types[t].bytes == 4 || ptx_types[t].bytes == 8 || t == T_F16 || t == T_BF16) &&
+                          (!ptx_types[t].is_float || m == M_ADD || ((m == M_MIN || m == M_MAX) && ptx_types[t].bytes == 2));
+        return fine ? (int)m : 0;
+    }
+    return 0;
+}
+
+/* cp.async.bulk.prefetch.L2.global [from], bytes{, policy}: changes no value */
+static bool bulk_prefetch(struct decoder *d)
+{
+    if (!address_slot(d, arg(d, 0)) || !source(d, arg(d, 1), T_U32))
+        return false;
+    emit(d, K_NOP);
+    return true;
+}
+
+/*
+ * cp{.reduce}.async.bulk.TO.FROM... [to], [from], bytes{, [mbarrier]}{, mask of blocks}{, policy}{, mask of bytes}
+ * An instruction has the slots of addresses in a, b, d, of bytes in c, and of the masks in a list; F_NC: from shared memory.
+ */
+static bool bulk_copy(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    const bool out = has(o, M_BULK_GROUP), reduces = has(o, M_REDUCE), many = has(o, M_MULTICAST), partly = has(o, M_CP_MASK);
+    const int op = reduction_of(o);
+    const unsigned count = 3 + (out ? 0 : 1) + (many ? 1 : 0) + (has(o, M_CACHE_HINT) ? 1 : 0) + (partly ? 1 : 0);
+    if (out == has(o, M_MBARRIER_BYTES) || reduces != (op != 0) || (!reduces && o->type_count) || d->stmt->count != count || (many && (out || reduces)))
+        return false;
+    const bool within = !out && !has(o, M_GLOBAL); /* shared memory to shared memory */
+    if (within ? !has(o, M_SHARED_CLUSTER) || !has(o, M_SHARED_CTA) : !has(o, M_GLOBAL) || has(o, M_SHARED_CTA) == has(o, M_SHARED_CLUSTER))
+        return false;
+    const uint32_t to = address_slot(d, arg(d, 0)), from = address_slot(d, arg(d, 1)), bytes = source(d, arg(d, 2), T_U32);
+    const uint32_t bar = out ? 0 : address_slot(d, arg(d, 3));
+    uint32_t masks[2] = {many ? source(d, arg(d, 4), T_B16) : 0, partly ? source(d, arg(d, count - 1), T_B16) : 0};
+    if (!to || !from || !bytes || (!out && !bar) || (many && !masks[0]) || (partly && !masks[1]))
+        return false;
+    const uint32_t list = list_add(d, masks, 2);
+    struct insn *i = emit(d, K_BULK);
+    i->a = to;
+    i->b = from;
+    i->c = bytes;
+    i->d = bar;
+    i->aux = list;
+    i->op = (uint8_t)op;
+    i->type = (uint8_t)o->types[0];
+    i->vec = 1;
+    i->space = (uint8_t)(out ? SPACE_GLOBAL : has(o, M_SHARED_CLUSTER) ? SPACE_CLUSTER : SPACE_SHARED);
+    i->flags |= within ? F_NC : 0;
+    return true;
+}
+
+bool decode_async(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    if (!has(o, M_ASYNC) || has(o, M_TENSOR))
+        return false;
+    if (has(o, M_MBARRIER)) {
+        uint32_t slot;
+        int64_t offset;
+        if (!has(o, M_ARRIVE) || d->stmt->count != 1 || !address(d, arg(d, 0), &slot, &offset))
+            return false;
+        emit_at(d, K_CP_ARRIVE, slot, offset, shared_or_generic(o))->op = has(o, M_NOINC);
+        return true;
+    }
+    if (has(o, M_COMMIT_GROUP)) {
+        emit(d, K_BULK_COMMIT);
+        return !d->stmt->count;
+    }
+    if (has(o, M_WAIT_GROUP)) {
+        if (arg(d, 0)->kind != O_IMM || d->stmt->count != 1 || arg(d, 0)->imm < 0 || arg(d, 0)->imm > UINT16_MAX)
+            return false;
+        struct insn *i = emit(d, K_BULK_WAIT);
+        i->imm = arg(d, 0)->imm;
+        i->op = has(o, M_READ);
+        return true;
+    }
+    return has(o, M_PREFETCH) ? bulk_prefetch(d) : bulk_copy(d);
+}
+
+/* st.async ... {.v2|.v4}.type [to], values, [mbarrier]; red.async ... .op.type [to], value, [mbarrier] */
+bool decode_async_store(struct decoder *d)
+{
+    const struct opcode *o = &d->op;
+    const enum ptx_type t = o->types[0];
+    const unsigned vec = has(o, M_V2) ? 2 : has(o, M_V4) ? 4 : 1;
+    const int op = o->base == B_red ? reduction_of(o) : 0;
+    const struct operand values = *arg(d, 1);
+    uint32_t slot, slots[4];
+    int64_t offset;
+    if (!has(o, M_MBARRIER_BYTES) || !has(o, M_SHARED_CLUSTER) || o->type_count != 1 || (ptx_types[t].bytes != 4 && ptx_types[t].bytes != 8) ||
+        (o->base == B_red) != (op != 0) || (op && vec > 1) || d->stmt->count != 3 || (vec > 1 && (values.kind != O_LIST || values.count != vec)) ||
+        !address(d, arg(d, 0), &slot, &offset))
+        return false;
+    for (unsigned v = 0; v < vec; v++) {
+        const struct operand one = vec == 1 ? values : d->m->operands[values.id + v];
+        if (!(slots[v] = source(d, &one, t)))
+            return false;
+    }
+    const uint32_t bar = address_slot(d, arg(d, 2)), list = list_add(d, slots, vec);
+    if (!bar)
+        return false;
+    struct insn *i = emit_at(d, K_ASYNC_STORE, slot, offset, SPACE_CLUSTER);
+    i->d = bar;
+    i->aux = list;
+    i->vec = (uint8_t)vec;
+    i->size = ptx_types[t].bytes;
+    i->type = (uint8_t)t;
+    i->op = (uint8_t)op;
     return true;
 }

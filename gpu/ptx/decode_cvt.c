@@ -141,8 +141,9 @@ static bool float_to_int(struct decoder *d, uint32_t dst, uint32_t a, enum ptx_t
         if (!was64)
             a = step(d, LANE_f32_f64, a, 8);
         const uint32_t r = temp(d, wide_to ? 8 : 4);
-        /* a NaN becomes the top bit alone, but 0 from f32 to 32 bits and fewer */
-        lane_k(d, wide_to ? sign ? LANE_f64_s64 : LANE_f64_u64 : sign ? LANE_f64_s32 : LANE_f64_u32, r, a, 0, 0, INT32_MIN);
+        /* a NaN becomes the top bit alone (clamped, of signed ones of fewer bits), but 0 from f32 to 32 bits and fewer */
+        const int64_t nan = sign || ptx_types[to].bytes >= 4 ? INT32_MIN : 1ll << (ptx_types[to].bytes * 8 - 1);
+        lane_k(d, wide_to ? sign ? LANE_f64_s64 : LANE_f64_u64 : sign ? LANE_f64_s32 : LANE_f64_u32, r, a, 0, 0, nan);
         a = r;
     }
     if (ptx_types[to].bytes < 4) { /* clamping is monotone: 32 bits first, then fewer */
@@ -182,13 +183,22 @@ static bool float_to_float(struct decoder *d, uint32_t dst, uint32_t a, enum ptx
     const struct opcode *o = &d->op;
     const bool whole = has(o, M_RNI) || has(o, M_RZI) || has(o, M_RMI) || has(o, M_RPI), from64 = from == T_F64, to64 = to == T_F64;
     if (from64 && is_half_one(to)) {
-        double_to_half(d, dst, a, to);
+        const bool sat = has(o, M_SAT); /* then no NaN is left */
+        const uint32_t raw = sat ? dst : temp(d, 4);
+        double_to_half(d, raw, a, to);
+        if (!sat)
+            lane_k(d, LANE_half_nan_f64, dst, raw, a, 0, to == T_F16 ? 0x7c00 : 0x7f80);
         return !whole;
+    }
+    if (from == T_F16 && to64) {
+        a = step(d, LANE_f16_f64, a, 8);
+        lane(d, has(o, M_SAT) ? LANE_sat_f64 : LANE_mov_64, dst, a, 0, 0);
+        return true;
     }
     if (is_half_one(from))
         a = step(d, from == T_F16 ? LANE_f16_f32 : LANE_bf16_f32, a, 4);
-    if (!from64 && has(o, M_FTZ))
-        a = step(d, LANE_flush_f32, a, 4);
+    if (from == T_F32 && has(o, M_FTZ) && !is_half_one(to)) /* by an addition, that knows one NaN */
+        a = step(d, LANE_canon_f32, step(d, LANE_flush_f32, a, 4), 4);
     if (whole)
         a = step(d, integral(d, from64), a, from64 ? 8 : 4);
     if (is_half_one(to)) {
@@ -349,8 +359,8 @@ bool ptx_decode_cvt(struct decoder *d)
         lane_k(d, LANE_f32_tf32, dst, a, 0, 0, small_mode(o) | (has(o, M_SATFINITE) ? SMALL_FINITE : 0));
         return true;
     }
-    if (ptx_types[from].is_float)
-        set_mode(d, MODE_RN | (has(o, M_FTZ) ? MODE_FTZ : 0));
+    if (ptx_types[from].is_float) /* to 16 bits .ftz changes nothing */
+        set_mode(d, MODE_RN | (has(o, M_FTZ) && !is_half_one(to) ? MODE_FTZ : 0));
     const bool to_f = to == T_F32 || to == T_F64 || is_half_one(to), from_f = from == T_F32 || from == T_F64 || is_half_one(from);
     if (ptx_types[to].is_float != to_f || ptx_types[from].is_float != from_f)
         return false;

@@ -78,6 +78,10 @@ static bool half_arith(struct decoder *d, enum lane_op op, enum ptx_type t, uint
         v[i] = s[i] ? flushed(d, s[i], t) : 0;
     set_mode(d, MODE_RN);
     uint32_t raw = sat || relu || ftz ? temp(d, 4) : dst;
+    static const uint16_t flushing[][2] = {{LANE_mul_f16, LANE_mul_ftz_f16}, {LANE_mul_f16x2, LANE_mul_ftz_f16x2},
+                                           {LANE_fma_f16, LANE_fma_ftz_f16}, {LANE_fma_f16x2, LANE_fma_ftz_f16x2}};
+    for (size_t i = 0; ftz && i < sizeof flushing / sizeof *flushing; i++)
+        op = op == flushing[i][0] ? (enum lane_op)flushing[i][1] : op;
     lane(d, op, raw, v[0], v[1], v[2]);
     if (ftz) {
         raw = flushed(d, raw, t);
@@ -201,12 +205,13 @@ bool ptx_decode_unary(struct decoder *d)
     const int column = column_of(t);
     const enum lane_op op = column >= 0    ? (enum lane_op)table[!neg][column]
                             : !is_half(t)  ? LANE_NONE
-                            : is_pair(t)   ? neg ? LANE_xor_sign_16x2 : LANE_and_mag_16x2
-                                           : neg ? LANE_xor_sign_16 : LANE_and_mag_16;
+                            : !neg         ? LANE_abs_half_x2
+                            : is_pair(t)   ? LANE_neg_half_x2
+                                           : LANE_neg_half;
     const uint32_t a = source(d, arg(d, 1), t), dst = dest(d, arg(d, 0), t);
     if (op == LANE_NONE || !a || !dst || d->stmt->count != 2)
         return false;
-    lane(d, op, dst, flushed(d, a, t), 0, 0);
+    lane_k(d, op, dst, flushed(d, a, t), 0, 0, half_infinity(t));
     return true;
 }
 
@@ -235,7 +240,7 @@ bool ptx_decode_sfu(struct decoder *d)
             lane(d, LANE_upper_64, cut, a, 0, 0);
         lane(d, op, raw, cut, 0, 0);
         if (upper)
-            lane(d, LANE_upper_64, dst, raw, 0, 0);
+            lane(d, LANE_upper_nan_64, dst, raw, 0, 0);
         return true;
     }
     a = flushed(d, a, t);

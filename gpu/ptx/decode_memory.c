@@ -38,8 +38,7 @@ bool address(struct decoder *d, const struct operand *o, uint32_t *ret_slot, int
     return true;
 }
 
-/* As one slot, offset included. */
-static uint32_t address_slot(struct decoder *d, const struct operand *o)
+uint32_t address_slot(struct decoder *d, const struct operand *o)
 {
     uint32_t slot;
     int64_t offset;
@@ -155,6 +154,8 @@ bool ptx_decode_ld(struct decoder *d)
 bool ptx_decode_st(struct decoder *d)
 {
     const struct opcode *o = &d->op;
+    if (has(o, M_ASYNC))
+        return decode_async_store(d);
     enum ptx_type t = o->types[0];
     unsigned vec = vector_of(o);
     const struct operand at = *arg(d, 0), from = *arg(d, 1);
@@ -205,6 +206,8 @@ bool ptx_decode_atom(struct decoder *d)
 {
     static const enum ptx_mod ops[] = {M_ADD, M_MIN, M_MAX, M_AND, M_OR, M_XOR, M_EXCH, M_CAS, M_INC, M_DEC};
     const struct opcode *o = &d->op;
+    if (has(o, M_ASYNC))
+        return decode_async_store(d);
     const bool red = o->base == B_red, cas = has(o, M_CAS);
     const enum ptx_type t = o->types[0];
     const unsigned first = red ? 0 : 1;
@@ -240,11 +243,28 @@ bool ptx_decode_atom(struct decoder *d)
     return true;
 }
 
+/* Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. */
+bool ptx_decode_prefetch(struct decoder *d)
+{
+    uint32_t slot;
+    int64_t offset;
+    if (d->stmt->count < 1 || !address(d, arg(d, 0), &slot, &offset))
+        return false;
+    struct insn *i = emit(d, K_PREFETCH);
+    i->a = slot;
+    i->imm = offset;
+    i->vec = i->size = 1;
+    i->space = (uint8_t)space_of_op(&d->op);
+    return true;
+}
+
 /* cp.async.ca|cg.shared.global [to], [from], bytes{, have}{, policy}; commit_group; wait_group n; wait_all */
 bool ptx_decode_cp(struct decoder *d)
 {
     const struct opcode *o = &d->op;
-    if (!has(o, M_ASYNC) || has(o, M_BULK) || has(o, M_MBARRIER) || has(o, M_TENSOR))
+    if (has(o, M_BULK) || has(o, M_MBARRIER))
+        return decode_async(d);
+    if (!has(o, M_ASYNC) || has(o, M_TENSOR))
         return false;
     if (has(o, M_COMMIT_GROUP)) {
         emit(d, K_CP_COMMIT);

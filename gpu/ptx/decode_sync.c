@@ -113,10 +113,16 @@ bool ptx_decode_trap(struct decoder *d)
     return true;
 }
 
+bool ptx_decode_griddepcontrol(struct decoder *d)
+{
+    emit(d, K_FENCE)->op = has(&d->op, M_WAIT) ? FENCE_GRID : FENCE_PROXY;
+    return true;
+}
+
 bool ptx_decode_fence(struct decoder *d)
 {
     struct insn *i = emit(d, K_FENCE);
-    i->op = !has(&d->op, M_PROXY);
+    i->op = has(&d->op, M_PROXY) ? FENCE_PROXY : FENCE_MEMORY;
     return true;
 }
 

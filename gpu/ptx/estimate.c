@@ -1,24 +1,31 @@
 /*
  * The time of one launch from what the emulator counted: an estimate, never a measurement.
  *
- * Terms that overlap are compared (DRAM, L2, issue slots, shared memory); what cannot overlap is added: the launch, and the
- * chain of waits of the first wave. Bandwidth is reached only with enough bytes in flight (Little): what resident warps ask for
- * at once, over the latency, bounds it. Inputs are cold: every sector touched comes from DRAM once.
+ * First what one block takes from its start to its end: its chain of loads, of dependent instructions, its barriers. Then what all
+ * blocks together ask of each part of the device: DRAM and L2 (sectors, by the cache model), the busiest SM's issue slots, load and
+ * store unit and shared memory, the start of blocks; and further rounds of blocks, where not all fit at once. The parts overlap: a
+ * norm joins them. A launch costs its own time, then the latency of a block, then what the busy parts take beyond that.
  */
-#include "gpu/ptx/ptx.h"
+#include "gpu/ptx/estimate.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Issue slots of one scheduler that a warp instruction of a class takes: 32 lanes over the units of a quarter SM. */
+const struct ptx_estimate_model ptx_estimate_fitted = {
+#define X(name, value, least, most, what) .name = value,
+    PTX_ESTIMATE_TABLE(X)
+#undef X
+};
+
+/*
+ * Issue slots of one scheduler that a warp instruction of a class takes: 32 lanes over the units of a quarter SM (CUDA programming
+ * guide, "arithmetic instructions", compute capability 9.0). Moves: ptxas removes most.
+ */
 static const double issue_cycles[16] = {
     [PTX_CLASS_INT] = 2, [PTX_CLASS_F32] = 1, [PTX_CLASS_F16] = 1, [PTX_CLASS_F64] = 2, [PTX_CLASS_SFU] = 8, [PTX_CLASS_CONVERT] = 2,
-    [PTX_CLASS_MOVE] = 0.3 /* ptxas removes most */, [PTX_CLASS_CONTROL] = 1, [PTX_CLASS_GLOBAL] = 4, [PTX_CLASS_SHARED] = 4,
-    [PTX_CLASS_LOCAL] = 4, [PTX_CLASS_SHUFFLE] = 4, [PTX_CLASS_ATOMIC] = 8, [PTX_CLASS_BARRIER] = 2, [PTX_CLASS_MATRIX] = 8,
-    [PTX_CLASS_OTHER] = 1,
+    [PTX_CLASS_MOVE] = 0.3, [PTX_CLASS_CONTROL] = 1, [PTX_CLASS_GLOBAL] = 1, [PTX_CLASS_SHARED] = 1, [PTX_CLASS_LOCAL] = 1,
+    [PTX_CLASS_SHUFFLE] = 4, [PTX_CLASS_ATOMIC] = 2, [PTX_CLASS_BARRIER] = 1, [PTX_CLASS_MATRIX] = 8, [PTX_CLASS_OTHER] = 1,
 };
-/* Cycles until a dependent instruction may go, for the one warp that takes longest. */
-#define DEPENDENT_CYCLES 2 /* per PTX instruction: ptxas drops a third, and most do not depend on the one before */
 
 static double largest(double a, double b) { return a > b ? a : b; }
 static double smallest(double a, double b) { return a < b ? a : b; }
@@ -36,51 +43,69 @@ static int blocks_resident(const struct ptx_launch *l, const struct ptx_resource
     return n < 1 ? 1 : (int)n;
 }
 
-void ptx_estimate_time(const struct ptx_counts *c, const struct ptx_launch *l, const struct ptx_resources *r,
-                       const struct ptx_device_row *d, struct ptx_estimate *ret)
+/* Sectors by where they come from; without counts in depth every sector misses L1, and DRAM sees each one once. */
+struct traffic { double l1, l2_loads, l2_stores, dram_loads, dram_stores; };
+static struct traffic traffic_of(const struct ptx_counts *c)
 {
-    const double blocks = largest(1, (double)c->blocks), warps_block = largest(1, (double)c->warps / blocks);
-    const int per_sm = blocks_resident(l, r, d);
-    const double sms = smallest(d->sm_count, blocks);
-    const double busiest = ceil(blocks / d->sm_count);                   /* blocks that the busiest SM gets in all */
-    const double balance = busiest * sms / blocks;                       /* how much more than an even share that is */
-    const double rounds = busiest / per_sm;                              /* how often its blocks are replaced */
-    const double resident = smallest(per_sm, busiest) * warps_block;    /* warps at once on an SM */
-    const double load_sectors = largest((double)c->global_load_sectors, (double)c->unique_load_sectors);
-    const double store_sectors = largest((double)c->global_store_sectors, (double)c->unique_store_sectors);
-    const double all_bytes = 32 * (load_sectors + store_sectors);
-    const double cold_bytes = 32 * ((double)c->unique_load_sectors + (double)c->unique_store_sectors);
-    const double chain = (double)c->dependent_loads;
+    if (c->modelled_blocks)
+        return (struct traffic){(double)c->l1_hit_sectors, (double)c->l2_load_sectors, (double)c->l2_store_sectors, (double)c->dram_load_sectors,
+                                (double)c->dram_store_sectors};
+    return (struct traffic){0, (double)c->global_load_sectors, (double)c->global_store_sectors, (double)c->unique_load_sectors,
+                            (double)c->unique_store_sectors};
+}
 
-    /* bytes in flight: what resident warps ask for in one go, over the latency, bounds the rate of all of them */
-    const double asked = c->warps ? 32 * load_sectors / (double)c->warps : 0;
-    const double in_flight = largest(128, asked) * resident * sms;
-    const double dram_rate = load_sectors > 0 ? smallest(d->dram_bytes_per_ns, in_flight / d->dram_latency_ns) : d->dram_bytes_per_ns;
+void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_counts *c, const struct ptx_launch *l,
+                       const struct ptx_resources *r, const struct ptx_device_row *d, struct ptx_estimate *ret)
+{
+    const double blocks = largest(1, (double)c->blocks), warps = largest(1, (double)c->warps), warps_block = warps / blocks;
+    const int per_sm = blocks_resident(l, r, d);
+    const double busiest = ceil(blocks / d->sm_count);                   /* blocks that the busiest SM gets in all */
+    const double share = busiest / blocks;                               /* its part of everything */
+    const double resident = smallest(per_sm, busiest) * warps_block;    /* warps at once on an SM */
+    const double rounds = busiest / per_sm;
+    const double cycle_ns = 1 / d->sm_clock_ghz;
+    const struct traffic t = traffic_of(c);
+    const double spilled = r ? (double)r->local_bytes_thread * k->spill * warps : 0;     /* sectors: 32 threads' bytes / 32, each time */
+
+    /* one block's way through */
+    const double cold = t.l2_loads > 0 ? t.dram_loads / t.l2_loads : 1;
+    const double load_ns = k->load * (cold * d->dram_latency_ns + (1 - cold) * d->l2_latency_ns);
+    const double chain_cycles = c->chain_cycles ? (double)c->chain_cycles / warps : 2 * (double)c->longest_warp_instructions;
+    const double requests = (double)(c->global_load_requests + c->global_store_requests);
+    const double latency = (requests > 0 ? k->ramp : 0) + (double)c->dependent_loads * load_ns + (k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions) * cycle_ns
+                           + (double)c->barriers / warps * (d->barrier_ns + d->barrier_warp_ns * warps_block);
+
+    /* all blocks, part by part */
     double cycles = 0;
     for (int i = 0; i < 16; i++)
         cycles += issue_cycles[i] * (double)c->warp_by_class[i];
-    const double longest = (double)c->longest_warp_instructions * DEPENDENT_CYCLES / d->sm_clock_ghz;
-    const double chain_ns = chain * d->dram_latency_ns;
-    const double barriers = c->warps ? (double)c->barriers / (double)c->warps * d->barrier_ns : 0;
-
-    struct ptx_estimate e = {.blocks_per_sm = per_sm, .launch_ns = d->launch_ns};
+    const double schedulers = smallest(4, resident);
+    struct ptx_estimate e = {.blocks_per_sm = per_sm, .launch_ns = d->launch_ns, .latency_ns = latency};
     e.occupancy = smallest(1, per_sm * warps_block / d->max_warps_sm);
-    e.dram_ns = cold_bytes / dram_rate;
-    e.l2_ns = all_bytes / d->l2_bytes_per_ns;
-    e.issue_ns = cycles / sms / 4 / d->sm_clock_ghz * balance;
-    e.shared_ns = (double)c->shared_wavefronts / sms / d->sm_clock_ghz * balance;
-    /* one warp's way through: its loads, barriers and instructions one after the other; blocks of later rounds overlap in part */
-    e.latency_ns = (chain_ns + barriers + longest) * (rounds > 1 ? 1 + (rounds - 1) * 0.6 : 1);
-    const struct { const char *name; double ns; } terms[] = {
-        {"dram", e.dram_ns}, {"l2", e.l2_ns}, {"issue", e.issue_ns}, {"shared", e.shared_ns}, {"latency", e.latency_ns}, {"launch", e.launch_ns}};
+    e.dram_ns = 32 * (t.dram_loads + t.dram_stores) / (k->dram * d->dram_bytes_per_ns);
+    e.l2_ns = 32 * (t.l2_loads + t.l2_stores) / d->l2_bytes_per_ns;
+    e.issue_ns = (k->issue / 4 + k->lanes * (1 / schedulers - 0.25)) * cycles * share * cycle_ns;
+    e.shared_ns = (double)c->shared_wavefronts * share * cycle_ns;
+    e.load_store_ns = share * cycle_ns * (largest(32 * (t.l1 + t.l2_loads + t.l2_stores + spilled) / k->port, k->request * requests));
+    e.blocks_ns = k->block * blocks;
+    e.rounds_ns = rounds > 1 ? k->round * latency * (rounds - 1) : 0;
+    const struct { const char *name; double ns; } parts[] = {{"dram", e.dram_ns},     {"l2", e.l2_ns},           {"issue", e.issue_ns},
+                                                             {"shared", e.shared_ns}, {"l1", e.load_store_ns},   {"blocks", e.blocks_ns},
+                                                             {"latency", e.rounds_ns}};
+    double sum = 0;
     size_t top = 0;
-    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++)
-        if (terms[i].ns > terms[top].ns)
-            top = i;
-    snprintf(e.bound, sizeof e.bound, "%s", terms[top].name);
-    const double busy = largest(largest(e.dram_ns, e.l2_ns), largest(e.issue_ns, e.shared_ns));
-    /* the larger hides most of the smaller */
-    const double work = largest(busy, e.latency_ns) + 0.1 * smallest(busy, e.latency_ns);
-    e.ns = e.launch_ns + work;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        sum += pow(parts[i].ns, k->power);
+        top = parts[i].ns > parts[top].ns ? i : top;
+    }
+    const char *alone = latency >= d->launch_ns ? "latency" : "launch";
+    snprintf(e.bound, sizeof e.bound, "%s", parts[top].ns >= largest(latency, d->launch_ns) ? parts[top].name : alone);
+    e.ns = d->launch_ns + latency + pow(sum, 1 / k->power);
     *ret = e;
+}
+
+void ptx_estimate_time(const struct ptx_counts *counts, const struct ptx_launch *launch, const struct ptx_resources *resources,
+                       const struct ptx_device_row *device, struct ptx_estimate *ret)
+{
+    ptx_estimate_with(&ptx_estimate_fitted, counts, launch, resources, device, ret);
 }

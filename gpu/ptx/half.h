@@ -17,6 +17,18 @@ PURE uint64_t d2u(double x) { uint64_t r; memcpy(&r, &x, 8); return r; }
 PURE double u2d(uint64_t x) { double r; memcpy(&r, &x, 8); return r; }
 
 PURE float canon(float x) { return x == x ? x : u2f(0x7fffffffu); }
+PURE double d_quiet(double x) { return u2d(d2u(x) | 1ull << 51); }
+/* Which NaN a card's f64 units hand on: of two the second, of three the second, then the third. */
+PURE double d_nan2(double r, double a, double b) { return b != b ? d_quiet(b) : a != a ? d_quiet(a) : r; }
+PURE double d_nan3(double r, double a, double b, double c) { return b != b ? d_quiet(b) : c != c ? d_quiet(c) : a != a ? d_quiet(a) : r; }
+PURE int d_is_nan(uint64_t x) { return (x & ~(1ull << 63)) > 0x7ff0000000000000ull; }
+/* A NaN of f64 in 16 bits: sign and upper payload stay. `infinity` is the format's. */
+PURE uint32_t d_nan_half(double x, uint32_t infinity)
+{
+    const uint64_t u = d2u(x);
+    const uint32_t low = ~infinity & 0x7fff;
+    return ((uint32_t)(u >> 48) & 0x8000) | infinity | (low + 1) >> 1 | ((uint32_t)(infinity == 0x7c00 ? u >> 42 : u >> 45) & low);
+}
 PURE float flush(float x) { return f2u(x) & 0x7f800000u ? x : u2f(f2u(x) & 0x80000000u); }
 
 PURE float h2f(uint32_t h)
@@ -90,6 +102,20 @@ PURE uint32_t b_add(uint32_t a, uint32_t b) { return d2b(add_odd(b2f(a), b2f(b))
 PURE uint32_t b_sub(uint32_t a, uint32_t b) { return d2b(add_odd(b2f(a), -(double)b2f(b))); }
 PURE uint32_t b_mul(uint32_t a, uint32_t b) { return d2b((double)b2f(a) * b2f(b)); }
 
+/* With .ftz: what would be below the least normal number if its exponent had no end becomes zero, even if it rounds up to that number. */
+#define H_TINY (0x1p-14f - 0x1p-26f)
+PURE uint32_t h_mul_ftz(uint32_t a, uint32_t b)
+{
+    const float p = h2f(a) * h2f(b); /* exact */
+    return fabsf(p) < H_TINY ? f2u(p) >> 16 & 0x8000 : f2h(p);
+}
+PURE uint32_t h_fma_ftz(uint32_t a, uint32_t b, uint32_t c)
+{
+    const double x = add_odd((double)h2f(a) * h2f(b), h2f(c));
+    return fabs(x) < (double)H_TINY ? (uint32_t)(d2u(x) >> 48) & 0x8000 : d2h(x);
+}
+PURE uint32_t h_neg(uint32_t a, uint32_t infinity) { return (a & 0x7fff) > infinity ? 0x7fff : a ^ 0x8000; }
+PURE uint32_t h_abs(uint32_t a, uint32_t infinity) { return (a & 0x7fff) > infinity ? 0x7fff : a & 0x7fff; }
 PURE uint32_t h_relu(uint32_t a, uint32_t infinity) { return (a & 0x8000) && (a & 0x7fff) <= infinity ? 0 : a; }
 PURE uint32_t h_sat(uint32_t a, uint32_t infinity, uint32_t one) { return a > infinity ? 0 : a > one ? one : a; } /* NaN and below 0: 0 */
 
@@ -109,12 +135,12 @@ PURE float f_max_nan(float a, float b) { return a != a || b != b ? u2f(0x7ffffff
 PURE double d_min(double a, double b)
 {
     const double least = a < b ? a : b < a ? b : u2d(d2u(a) | d2u(b));
-    return a != a ? b : b != b ? a : least;
+    return a != a ? b != b ? d_quiet(b) : b : b != b ? a : least;
 }
 PURE double d_max(double a, double b)
 {
     const double most = a > b ? a : b > a ? b : u2d(d2u(a) & d2u(b));
-    return a != a ? b : b != b ? a : most;
+    return a != a ? b != b ? d_quiet(b) : b : b != b ? a : most;
 }
 
 /* 2^x for |x| < 1100 to about 1e-15, by a polynomial on [-1/2, 1/2]. */
@@ -210,6 +236,14 @@ PURE uint32_t f2e5m2(float x)
     return mag > 0x7f800000u ? 0x7f : (mag >= 0x47800000u ? 0x7b : r) | sign;
 }
 
+/* |a - b| of unsigned halves, bytes */
+PURE uint32_t diff_one(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
+PURE uint32_t diff_16x2(uint32_t a, uint32_t b) { return diff_one(a & 0xffff, b & 0xffff) | diff_one(a >> 16, b >> 16) << 16; }
+PURE uint32_t diff_8x4(uint32_t a, uint32_t b)
+{
+    return diff_one(a & 255, b & 255) | diff_one(a >> 8 & 255, b >> 8 & 255) << 8 | diff_one(a >> 16 & 255, b >> 16 & 255) << 16 |
+           diff_one(a >> 24, b >> 24) << 24;
+}
 /* Bits of dp2a: two halves of a by two bytes of b from bit k & 31; 64: a is signed, 128: b is. */
 PURE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t k)
 {

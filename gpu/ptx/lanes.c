@@ -23,9 +23,9 @@ __extension__ typedef __int128 WS;
 PURE s s16(u x) { return (int16_t)x; }
 PURE s clamp_s32(S x) { return x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : (s)x; }
 PURE s div_s32(s a, s b) { return b == 0 ? -1 : b == -1 ? (s)(0 - (u)a) : a / b; }
-PURE s rem_s32(s a, s b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+PURE s rem_s32(s a, s b) { return b == 0 ? -1 : b == -1 ? 0 : a % b; }
 PURE S div_s64(S a, S b) { return b == 0 ? -1 : b == -1 ? (S)(0 - (U)a) : a / b; }
-PURE S rem_s64(S a, S b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+PURE S rem_s64(S a, S b) { return b == 0 ? -1 : b == -1 ? 0 : a % b; }
 PURE u brev_32(u x)
 {
     x = (x >> 1 & 0x55555555) | (x & 0x55555555) << 1;
@@ -51,6 +51,7 @@ PURE U bfe_s64(U a, u pos, u size)
     const U bits = pos > 63 ? 0 : a >> (pos & 63);
     return (bits & keep & have) | (sign ? ~(keep & have) : 0);
 }
+PURE u szext(u a, u bits) { return bits ? (u)((s)(a << (32 - bits)) >> (32 - bits)) : 0; }
 PURE u bfi_32(u a, u b, u pos, u size)
 {
     const u mask = pos > 31 ? 0 : (size > 31 ? ~0u : (1u << (size & 31)) - 1) << (pos & 31);
@@ -331,8 +332,7 @@ static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, c
         source[l] = (ok ? j : l) & 31;
         in |= (ok ? 1u : 0u) << l;
     }
-    for (uint32_t l = 0; l < WARP_LANES; l++)
-        to[l] = from[source[l]];
+    permute(to, from, source);
     return in;
 }
 

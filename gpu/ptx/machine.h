@@ -24,9 +24,13 @@
 #define copy_issue ptx_run_copy_issue
 #define copy_commit ptx_run_copy_commit
 #define copy_wait ptx_run_copy_wait
+#define copy_land ptx_run_copy_land
+#define memory_count ptx_run_memory_count
+#define atomic_combine ptx_run_atomic_combine
 #define memory_load ptx_run_memory_load
 #define memory_store ptx_run_memory_store
 #define memory_atomic ptx_run_memory_atomic
+#define memory_prefetch ptx_run_memory_prefetch
 #define memory_locate ptx_run_memory_locate
 #define memory_fault ptx_run_memory_fault
 #define memory_is_shared ptx_run_memory_is_shared
@@ -46,6 +50,10 @@
 #define race_object_release ptx_run_race_object_release
 #define race_object_acquire ptx_run_race_object_acquire
 #define race_key ptx_run_race_key
+#define race_phase_key ptx_run_race_phase_key
+#define race_object_publish ptx_run_race_object_publish
+#define race_object_observe ptx_run_race_object_observe
+#define race_mbarrier ptx_run_race_mbarrier
 #define race_cluster_key ptx_run_race_cluster_key
 #define race_shared ptx_run_race_shared
 #define race_cluster_open ptx_run_race_cluster_open
@@ -53,6 +61,21 @@
 #define race_cluster_close ptx_run_race_cluster_close
 #define race_block_end ptx_run_race_block_end
 #define worker_draw ptx_run_worker_draw
+#define draw ptx_run_draw
+#define schedule_block ptx_run_schedule_block
+#define schedule_slice ptx_run_schedule_slice
+#define schedule_part ptx_run_schedule_part
+#define schedule_pick ptx_run_schedule_pick
+#define splits_merge ptx_run_splits_merge
+#define splits_let_go ptx_run_splits_let_go
+#define splits_wait ptx_run_splits_wait
+#define lane_shadow_new ptx_run_lane_shadow_new
+#define lane_start ptx_run_lane_start
+#define lane_meet ptx_run_lane_meet
+#define lane_fence ptx_run_lane_fence
+#define lane_publish ptx_run_lane_publish
+#define lane_observe ptx_run_lane_observe
+#define lane_check ptx_run_lane_check
 #define warp_run ptx_run_warp_run
 #define sync_execute ptx_run_sync_execute
 #define barrier_arrive ptx_run_barrier_arrive
@@ -64,11 +87,13 @@
 #define MAX_WARPS 32
 #define BARRIERS 16
 #define READ_ROWS 16
+#define SECTORS_SEEN 512
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
     uint8_t *data, *initialised;
     const char *name;
+    const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     uint64_t *loaded, *stored;  /* one bit a sector */
@@ -82,11 +107,12 @@ struct split {
     uint8_t state, depth;
     uint32_t children;
     uint32_t calls[MAX_CALLS];  /* return addresses */
+    uint32_t waited;            /* of a node: instructions since lanes arrived */
     uint32_t waits_pc, waits_for, waits_at;   /* asked in vain: instruction + 1, what, the mbarrier's offset */
 };
 
 enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
-struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc; };
+struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc, serial; };
 struct warp {
     struct block *block;
     char *file;
@@ -95,22 +121,25 @@ struct warp {
     struct split splits[MAX_SPLITS];
     int split_count, current;
     uint64_t instructions;      /* issued by this warp */
+    uint64_t clock_reads;       /* so that two in a row differ */
     uint32_t used, waited;      /* longest chain of loads whose value was used; and that in earlier blocks of code, where loads cannot move up to */
     uint32_t stored;            /* the same when the last store was made */
     uint32_t longest, copy_depth, depth_base;   /* these count from the base, that grows from block to block */
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence;
-    uint32_t horizon, pending_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    bool has_fence, waited_grid;   /* griddepcontrol.wait */
+    uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
+    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
-    uint32_t committed[WARP_LANES];
+    uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
@@ -150,26 +179,39 @@ struct worker {
     uint64_t *block_threads;    /* by basic block */
     uint64_t *block_warps;
     struct ptx_counts counts;
+    struct depth_worker *depth; /* counting in depth: depth.c; NULL if off */
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
+    uint32_t sectors_seen[SECTORS_SEEN];   /* empty between accesses; access.c */
     uint64_t random;
+    uint64_t explored;          /* warp instructions so far, of blocks that are explored */
+    bool exploring;
     uint64_t found_block;
+    atomic_bool storing;        /* a store to a watched buffer is marked there, and its bytes may not have arrived yet */
     uint64_t unreported;        /* thread instructions not yet added to the machine's */
     struct ptx_finding finding;
 };
 
 struct machine {
     const struct ptx_module *module;
+    struct worker *workers;
+    int worker_count;
     const struct function *entry;
     const struct ptx_launch *launch;
     const struct lane_table *lanes;
     struct ptx_limits limits;
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
+    uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
+    uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
+    enum ptx_schedule schedule;
     bool explicit_cluster;
+    struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
+    struct ptx_history *history;
+    atomic_bool any_waited_grid;
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;
@@ -196,9 +238,13 @@ bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active);
 bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active);
+bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active);    /* bounds only */
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active);
 void copy_commit(struct warp *w, uint32_t active);
 bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep);
+void copy_land(struct warp *w, int lane, uint32_t serial);   /* this lane's copies before that one */
+void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes, bool store);   /* one request for so many bytes */
+uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c);
 
 /* memory.c, for atomics */
 /* home: the block whose shared memory it is; NULL: not shared memory */
@@ -218,24 +264,29 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
 
-enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */ };
+enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, RACE_STRONG_READ /* a volatile load */, RACE_SAME /* stores what is there */ };
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
-void race_fence(struct warp *w);
+void race_fence(struct warp *w, uint32_t active);
 /* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
 void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
 void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
 
 /* ---- clusters: race_object.c ---- */
 /* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */
-void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key);
-void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key);
+void race_object_release(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key);
+/* The same without release or acquire: what fences did before, and will do. */
+void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key);
+void race_object_observe(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key);
 uint64_t race_key(const struct block *home, uint64_t offset);
-uint64_t race_cluster_key(const struct block *b);
+uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase);
+uint64_t race_cluster_key(const struct block *b, uint32_t phase);
 /* As race_check, for the shared memory of any block of the cluster. */
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
+bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset);
 void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);
@@ -247,7 +298,29 @@ void race_grid_close(struct machine *m);
 /* One stretch of a whole warp. False: look lane by lane, which tells whether it matters and whose fault it is. */
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind);
 /* Before it is done. `value`: what is to be stored; NULL for loads, and for atomics. */
+/* After a store that watch_row or watch_lane let pass: its bytes are there. */
+static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* ---- lanes of a warp that may run apart: race_lane.c ---- */
+struct lane_shadow *lane_shadow_new(void);
+void lane_start(struct warp *w);
+void lane_meet(struct warp *w, uint32_t mask);     /* these wait for one another */
+void lane_fence(struct warp *w, uint32_t active);
+void lane_publish(struct warp *w, uint32_t active);
+void lane_observe(struct warp *w, uint32_t active, bool acquire);
+/* Before it is done; as watch_lane. */
+bool lane_check(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* ---- who goes next: schedule.c ---- */
+uint64_t draw(uint64_t *state);
+void schedule_block(struct block *b);                          /* starts: is it explored, and how */
+int64_t schedule_slice(struct worker *k, int64_t usual);
+void schedule_part(struct warp *w, int split);                 /* maybe */
+int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
+void splits_merge(struct warp *w);                             /* those that are at one place */
+bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
+void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait; polling counts for more */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);

@@ -153,8 +153,7 @@ static bool arrive(struct warp *w, const struct insn *i, int lane, const struct 
         return false;
     if (i->aux & MB_NO_COMPLETE && count >= b->pending)
         return bad(w, i, lane, at, "where an arrival with .noComplete completes the phase");
-    if (!(i->aux & MB_RELAXED))
-        race_object_release(w, &b->gathered, home, race_key(home, at));
+    (i->aux & MB_RELAXED ? race_object_publish : race_object_release)(w, 1u << lane, &b->gathered, home, race_phase_key(home, at, b->phase));
     if (i->op == MB_DROP) {
         if (count > b->expected)
             return bad(w, i, lane, at, "where more drop out than are expected");
@@ -197,8 +196,7 @@ static int test(struct warp *w, const struct insn *i, int lane, struct block *ho
     if (yes > 0) {
         if (!flight_observe(w, home, b))
             return -1;
-        if (!(i->aux & MB_RELAXED))
-            race_object_acquire(w, &b->released, race_key(home, b->at - 1));
+        (i->aux & MB_RELAXED ? race_object_observe : race_object_acquire)(w, 1u << lane, &b->released, race_phase_key(home, b->at - 1, b->phase - 1));
     }
     ((uint32_t *)slot(w, i->dst))[lane] = yes > 0 ? ~0u : 0;
     return yes;
@@ -225,7 +223,7 @@ int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int 
             continue;
         }
         struct mbarrier *b = mbarrier_live(w, i, lane, p.home, (uint32_t)p.offset);
-        if (!b || !race_shared(w, i, lane, p.home, p.offset, 8, RACE_ATOMIC))
+        if (!b || !race_mbarrier(w, i, lane, p.home, p.offset))
             return -1;
         const int64_t bytes = value32(w, i->c, lane, 0);
         if (bytes > MOST_COUNT)

@@ -90,6 +90,15 @@ static void count_global(struct worker *k, struct region *r, uint64_t offset, ui
     mark_sectors(marks, first, last);
 }
 
+void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes, bool store)
+{
+    if (store)
+        k->counts.global_store_requests++, k->counts.global_store_bytes += bytes;
+    else
+        k->counts.global_load_requests++, k->counts.global_load_bytes += bytes;
+    count_global(k, r, offset, bytes, store);
+}
+
 /* Shared-memory passes for one request: for each group of lanes that moves 128 bytes, the most distinct words in one bank. */
 static unsigned wavefronts(const uint64_t *offset, uint32_t active, unsigned bytes)
 {
@@ -134,7 +143,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
     if (nowhere)
         f->offset_bytes = 0;
-    const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
+    const char *does = i->kind == K_ATOM ? "atomically changes" : i->kind == K_PREFETCH ? "prefetches" : store ? "writes" : "reads";
     if (nowhere && kind == PTX_OUT_OF_BOUNDS)
         return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer", does, bytes, address);
     if (nowhere)
@@ -376,6 +385,8 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         }
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
             return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, NULL))
+            return false;
         put_lane(w, i, list, lane, p.data);
     }
     if (on_global) {
@@ -434,6 +445,8 @@ static bool load(struct warp *w, const struct insn *i, uint32_t active)
     const enum pattern pattern = memory_addresses(w, i, bytes);
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
+    if (k->exploring)
+        return load_lanes(w, i, active);
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
     if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->space == SPACE_PARAM || i->size < 2 ||
@@ -524,16 +537,18 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         } else if (p.home) {
             offsets[lane] = p.offset;
             on_shared |= 1u << lane;
-            if (!race_shared(w, i, lane, p.home, p.offset, bytes, kind))
+            take_lane(w, i, list, lane, value);
+            const bool same = kind == RACE_WRITE && bits_all(p.init, p.offset, bytes) && !memcmp(p.data, value, bytes);
+            if (!race_shared(w, i, lane, p.home, p.offset, bytes, same ? RACE_SAME : kind))
                 return false;
         }
         where[lane] = p.data;
         last = p;
-        if (p.region && p.region->watched) {
-            take_lane(w, i, list, lane, value);
-            if (!watch_lane(w, i, lane, &p, bytes, kind, value))
-                return false;
-        }
+        take_lane(w, i, list, lane, value);
+        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, value))
+            return false;
+        if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, value))
+            return false;
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
@@ -562,7 +577,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
-bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
+static bool store(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     w->stored = w->used;
@@ -573,7 +588,7 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     if (i->flags & F_VOLATILE)
         race_publish(w, i, active, i->op);
     struct place p;
-    if (pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
+    if (k->exploring || pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||
         (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)
@@ -618,6 +633,14 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
+bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
+{
+    const bool fine = store(w, i, active);
+    if (w->block->worker->machine->many)
+        watch_stored(w->block->worker);
+    return fine;
+}
+
 /* ---- asynchronous copies: read when issued, written to shared memory when waited for ---- */
 bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
 {
@@ -629,7 +652,7 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         w->copies = xrealloc(w->copies, w->copy_capacity * sizeof *w->copies);
     }
     struct pending_copy *c = &w->copies[w->copy_count];
-    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code)};
+    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code), .serial = w->copy_serial};
     memcpy(c->group, w->committed, sizeof c->group);
     const uint64_t *to = (const uint64_t *)slot(w, i->a), *from = (const uint64_t *)slot(w, i->b);
     struct insn source = *i, target = *i;
@@ -672,7 +695,27 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
     w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
     w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
     w->copy_count++;
+    w->copy_serial++;
     return true;
+}
+
+/* Told through an mbarrier: whoever looks there is ordered after the issue. */
+void copy_land(struct warp *w, int lane, uint32_t serial)
+{
+    struct block *b = w->block;
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < w->copy_count; n++) {
+        struct pending_copy *c = &w->copies[n];
+        if (c->mask >> lane & 1 && (int32_t)(c->serial - serial) < 0) {
+            memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
+            bits_set(b->shared_init, c->to[lane], c->bytes, false);
+            c->mask &= ~(1u << lane);
+        }
+        if (c->mask && n != kept)
+            w->copies[kept] = *c;
+        kept += c->mask != 0;
+    }
+    w->copy_count = kept;
 }
 
 void copy_commit(struct warp *w, uint32_t active)
@@ -700,7 +743,10 @@ bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t ke
                 continue;
             now |= 1u << lane;
             offsets[lane] = c->to[lane];
-            if (!race_check(w, &m->code[c->stmt_pc], lane, c->to[lane], c->bytes, RACE_WRITE))
+            const struct insn *issued = &m->code[c->stmt_pc];
+            const struct place p = {.data = b->shared + c->to[lane], .init = b->shared_init, .offset = c->to[lane], .home = b};
+            if (!race_check(w, issued, lane, c->to[lane], c->bytes, RACE_WRITE) ||
+                (b->worker->exploring && w->lanes && !lane_check(w, issued, lane, &p, c->bytes, RACE_WRITE, NULL)))
                 return false;
             memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
             bits_set(b->shared_init, c->to[lane], c->bytes, false);

@@ -127,9 +127,9 @@ enum insn_kind {
     K_LANE_PREDICATED,
     K_ENTER,        /* start of a basic block: counts, limits, reconvergence */
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
-    K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT,
+    K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT, K_PREFETCH,
     K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
-    K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
+    K_BULK, K_BULK_COMMIT, K_BULK_WAIT, K_ASYNC_STORE, K_CP_ARRIVE, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
     K_FENCE, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
 };
 struct insn;
@@ -152,6 +152,7 @@ struct insn {
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
     uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
+enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID };   /* of K_FENCE: orders nothing here; orders; waits for the launch before */
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */
@@ -169,7 +170,7 @@ _Static_assert(sizeof(struct insn) == 64, "a cache line an instruction");
 enum fill_kind { FILL_CONST, FILL_PARAM, FILL_SPECIAL };
 struct fill { uint8_t kind, bytes, sign, component; uint32_t slot, id; uint64_t value; };
 
-struct block_info { uint32_t first; uint16_t total; uint16_t by_class[16]; };
+struct block_info { uint32_t first, stmt_first; uint16_t total; uint16_t by_class[16]; };
 
 struct symbol_slot { uint64_t key; uint32_t value; };   /* key: scope << 32 | name + 1; value: kind in the top 3 bits */
 

@@ -13,21 +13,21 @@
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
     X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
-    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, nop, CONTROL)                   \
+    X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, griddepcontrol, CONTROL)                   \
     X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, none, MATRIX)                \
     X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, arith, INT) X(madc, carry, INT)   \
     X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
     X(membar, fence, BARRIER) X(min, arith, INT) X(mma, none, MATRIX) X(mov, mov, MOVE) X(movmatrix, none, MATRIX)      \
     X(mul, arith, INT) X(mul24, arith, INT) X(multimem, none, ATOMIC) X(nanosleep, nop, CONTROL) X(neg, unary, INT)     \
-    X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, nop, OTHER)              \
-    X(prefetchu, nop, OTHER) X(prmt, bits, INT) X(rcp, sfu, SFU) X(red, atom, ATOMIC) X(redux, redux, SHUFFLE)          \
+    X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, prefetch, OTHER)              \
+    X(prefetchu, prefetch, OTHER) X(prmt, bits, INT) X(rcp, sfu, SFU) X(red, atom, ATOMIC) X(redux, redux, SHUFFLE)          \
     X(rem, arith, INT) X(ret, ret, CONTROL) X(rsqrt, sfu, SFU) X(sad, arith, INT) X(selp, selp, INT)                    \
     X(set, setp, INT) X(setmaxnreg, nop, CONTROL) X(setp, setp, INT) X(shf, bits, INT) X(shfl, shfl, SHUFFLE)           \
     X(shl, logic, INT) X(shr, logic, INT) X(sin, sfu, SFU) X(slct, selp, INT) X(sqrt, sfu, SFU) X(st, st, GLOBAL)       \
     X(stackrestore, none, OTHER) X(stacksave, none, OTHER) X(stmatrix, none, MATRIX) X(sub, arith, INT)                 \
     X(subc, carry, INT) X(suld, none, GLOBAL) X(sust, none, GLOBAL) X(szext, bits, INT) X(tanh, sfu, SFU)               \
     X(tcgen05, none, MATRIX) X(tensormap, none, OTHER) X(testp, testp, F32) X(tex, none, GLOBAL) X(trap, trap, CONTROL) \
-    X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, none, MATRIX) X(xor, logic, INT)
+    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, none, MATRIX) X(xor, logic, INT)
 
 enum ptx_base {
 #define X(name, decoder, cls) B_##name,

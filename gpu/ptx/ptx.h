@@ -51,6 +51,8 @@ struct ptx_finding {
     int64_t offset_bytes;         /* from the buffer's start; may be negative or past its end */
     uint32_t access_bytes;
     char opcode[48];              /* "ld.global.v4.f32" */
+    uint64_t schedule_seed;       /* under which it was found */
+    bool explored;                /* the schedule was PTX_EXPLORE */
     char text[256];               /* one sentence for a person; UTF-8, printable */
 };
 
@@ -120,6 +122,7 @@ struct ptx_launch {
     const char *kernel;
     uint32_t grid[3], block[3], cluster[3];           /* cluster 0 or 1: none */
     uint32_t dynamic_shared_bytes;
+    bool dependent;               /* may start before the launch before it has ended (programmatic dependent launch) */
     bool cooperative;             /* all blocks take turns on one host thread, and grid barriers work */
     int arg_count;
     struct ptx_arg args[PTX_MAX_PARAMS];
@@ -139,6 +142,11 @@ struct ptx_counts {
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
+    /* Counted in depth only (options.depth), by a model of the device's caches, cold at the start; scaled up from modelled_blocks: */
+    uint64_t l1_hit_sectors, l2_load_sectors, l2_hit_sectors, l2_store_sectors;
+    uint64_t dram_load_sectors, dram_store_sectors;   /* stored: written back, and what L2 still holds changed at the end */
+    uint64_t modelled_blocks;
+    uint64_t chain_cycles;                /* of dependent instructions, loads aside, summed over warps; an upper bound */
     uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp; a load waits for
                                              what its address needs, and for what was used before the loop or the long branch it is in */
 };
@@ -153,14 +161,49 @@ enum ptx_class {
  * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
  * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
  */
+#define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
+struct ptx_device_row;
+/* What one line of the source did (of the PTX, where it names no source lines). Freed by ptx_depth_done. */
+struct ptx_line {
+    char source_file[64];
+    int source_line, ptx_line;    /* source_line -1: none */
+    uint64_t thread_instructions, warp_instructions;      /* 32 * warp - thread: lanes that stood by, by divergence or exit */
+    uint64_t global_accesses, global_sectors, asked_sectors;  /* by warps; asked: bytes that lanes asked for / 32 */
+    uint64_t shared_requests, shared_wavefronts;
+};
+struct ptx_depth {                /* wish and answer */
+    const struct ptx_device_row *device;                  /* whose caches are modelled */
+    bool by_line;
+    int line_count;
+    struct ptx_line *lines;       /* by place; the caller's after a run: ptx_depth_done */
+};
+void ptx_depth_done(struct ptx_depth *d);
+DEFINE_CLEANUP(ptx_depth, struct ptx_depth, ptx_depth_done(it))
+
+/*
+ * Lockstep: lanes go together as long as the code does. Explore: lanes are parted and take turns at random, as a card may let
+ * them, in some of the blocks; races between lanes of a warp are looked at too. It costs more, and its counts mean little.
+ */
+enum ptx_schedule { PTX_LOCKSTEP, PTX_EXPLORE };
+const char *ptx_schedule_name(enum ptx_schedule schedule);
+/* What launches leave for those that may overlap with them. The caller's, for the launches of one sequence, one after the other. */
+struct ptx_history;
+struct ptx_history *ptx_history_new(void);
+void ptx_history_free(struct ptx_history *h);
 struct ptx_run_options {
+    struct ptx_history *history;  /* NULL: each launch is in order */
+    enum ptx_schedule schedule;
     struct ptx_limits limits;
     uint64_t schedule_seed;
     bool check_races;
     bool shared_races_only;       /* of races those on shared memory only, not between blocks */
+    /* What tells a kernel where and when it runs (%smid, %nsmid, %gridid, the clocks) is drawn from the seed, so that a result which
+     * depends on it differs from run to run. Otherwise it is the same in each. */
+    bool wander;
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;
+    struct ptx_depth *depth;      /* NULL: not counted in depth, which costs a third more */
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,
@@ -170,10 +213,10 @@ bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct
 struct ptx_device_row {           /* figures and where they come from: gpu/ptx/devices.c */
     const char *name, *target;
     int sm_count, max_threads_sm, max_blocks_sm, max_warps_sm, registers_sm;
-    uint32_t shared_bytes_sm, shared_bytes_block;
+    uint32_t shared_bytes_sm, shared_bytes_block, l1_bytes_sm;   /* l1: with the shared memory that is cut from it */
     double sm_clock_ghz, dram_bytes_per_ns, l2_bytes_per_ns, l2_bytes;
     double datasheet_dram_bytes_per_ns, f32_flops_per_ns, bf16_matrix_flops_per_ns;
-    double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, shared_latency_ns;
+    double launch_ns, dram_latency_ns, l2_latency_ns, barrier_ns, barrier_warp_ns, shared_latency_ns;
     const char *sources;
 };
 const struct ptx_device_row *ptx_device_find(const char *name_or_target);   /* "H200", "sm_90a"; NULL if unknown */
@@ -182,7 +225,8 @@ void ptx_device_targets(struct buf *to);      /* "sm_90a, sm_80": each once */
 struct ptx_resources { int registers_thread; uint32_t static_shared_bytes, local_bytes_thread; };  /* of the assembled cubin */
 struct ptx_estimate {
     double ns;                    /* of one launch, cold inputs */
-    double dram_ns, l2_ns, issue_ns, latency_ns, shared_ns, launch_ns;   /* the terms; the largest dominates */
+    /* of all blocks: what each part of the device is busy, and further rounds of blocks; they overlap. latency_ns: of one block */
+    double dram_ns, l2_ns, issue_ns, shared_ns, load_store_ns, blocks_ns, rounds_ns, latency_ns, launch_ns;
     double occupancy;             /* warps resident / most possible */
     int blocks_per_sm;
     char bound[16];               /* "dram", "latency", ... */

@@ -35,8 +35,8 @@ void race_start(struct block *b)
         memset(w->seen, 0, sizeof w->seen);
         memset(w->fence, 0, sizeof w->fence);
         memset(w->pending, 0, sizeof w->pending);
-        w->has_fence = false;
-        w->horizon = w->pending_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
+        w->has_fence = w->waited_grid = false;
+        w->horizon = w->pending_horizon = w->taken_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
         w->strong_clock = UINT32_MAX;
         w->clock_now = 1;
         w->safe = b->warp_count == 1 ? UINT32_MAX >> 5 : 0;
@@ -60,6 +60,13 @@ static void join(uint32_t *to, const uint32_t *from)
         to[j] = to[j] > from[j] ? to[j] : from[j];
 }
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
+static bool adds(const uint32_t *to, const uint32_t *from)
+{
+    bool any = false;
+    for (int j = 0; j < MAX_WARPS; j++)
+        any |= from[j] > to[j];
+    return any;
+}
 
 /* What an address is known by to other blocks; 0: it is nothing to them. */
 static uint64_t known_as(const struct warp *w, const struct insn *i, uint64_t address)
@@ -81,7 +88,7 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
     for (uint32_t i = 0; i < b->warp_count; i++)
         if (arrived >> i & 1) {
             const struct warp *w = &b->warps[i];
-            horizon = larger(horizon, larger(w->horizon, w->pending_horizon));
+            horizon = larger(horizon, larger(w->horizon, w->taken_horizon));
             any |= w->has_fence;
             fence_horizon = larger(fence_horizon, w->fence_horizon);
             join(fenced, w->fence);
@@ -90,7 +97,7 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         if (waiting >> i & 1) {
             struct warp *w = &b->warps[i];
             w->horizon = larger(w->horizon, horizon);
-            if (!any)
+            if (!any || (!adds(w->fence, fenced) && fence_horizon <= w->fence_horizon))
                 continue;
             w->has_fence = true;
             w->fence_number = 0;
@@ -99,10 +106,22 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         }
 }
 
+/* Who meets a warp that has waited for the launch before has waited too. */
+static void grid_wait_passes(struct block *b, uint32_t arrived, uint32_t waiting)
+{
+    bool waited = false;
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        waited |= arrived >> i & 1 && b->warps[i].waited_grid;
+    for (uint32_t i = 0; i < b->warp_count; i++)
+        b->warps[i].waited_grid |= waiting >> i & 1 && waited;
+}
+
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
 {
     if (b->any_fence || b->any_observed)
         barrier_passes(b, arrived, waiting);
+    if (b->worker->machine->history)
+        grid_wait_passes(b, arrived, waiting);
     if ((arrived & b->alive_warps) == b->alive_warps && waiting == arrived) { /* everyone: all that was is before all that comes */
         const uint32_t past = b->clock++;
         for (uint32_t i = 0; i < b->warp_count; i++) {
@@ -130,11 +149,12 @@ void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
     }
 }
 
-void race_fence(struct warp *w)
+void race_fence(struct warp *w, uint32_t active)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_fence(w, active);
     b->any_fence = w->has_fence = true;
     join(w->seen, w->pending);
     w->horizon = w->fence_horizon = larger(w->horizon, w->pending_horizon);
@@ -149,7 +169,8 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool re
 {
     struct worker *k = w->block->worker;
     if (release)
-        race_fence(w);
+        race_fence(w, active);
+    lane_publish(w, active);
     if (!w->has_fence)
         return;
     join(w->block->sync, w->fence);
@@ -168,6 +189,7 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
     struct worker *k = w->block->worker;
     if (!k->machine->check_races)
         return;
+    lane_observe(w, active, acquire);
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
         w->pending_horizon = larger(w->pending_horizon, w->block->sync_horizon);
@@ -178,6 +200,9 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool ac
             race_order_observe(w, key);
     }
     w->block->any_observed |= w->pending_horizon != 0;
+    /* "the last block adds up": what an atomic brought, a barrier passes on; what a mere load brought only a fence does */
+    if (i->kind == K_ATOM)
+        w->taken_horizon = larger(w->taken_horizon, w->pending_horizon);
     if (acquire) {
         join(w->seen, w->pending);
         w->horizon = larger(w->horizon, w->pending_horizon);
@@ -263,7 +288,7 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     }
     b->any_atomic |= kind == RACE_ATOMIC;
     const struct lane_table *t = b->worker->machine->lanes;
-    if (!b->any_atomic && kind != RACE_STRONG_READ && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
+    if (!b->any_atomic && kind != RACE_STRONG_READ && kind != RACE_SAME && (kind == RACE_READ ? t->race_read(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                             w->clock_now, w->id)
                                              : t->race_write(b->wrote + first, b->read_clock + first, b->readers + first, count, w->safe,
                                                              w->clock_now, w->id)))
@@ -271,6 +296,13 @@ bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset,
     for (uint32_t g = first; g < first + count; g++) {
         const uint32_t at = g << b->granule_shift, size = 1u << b->granule_shift;
         const char *us = kind == RACE_READ || kind == RACE_STRONG_READ ? "reads" : kind == RACE_WRITE ? "writes" : "atomically changes";
+        if (kind == RACE_SAME) {
+            if (!b->read_clock[g])
+                b->readers[g] = bit, b->read_clock[g] = w->clock_now;
+            else
+                remember(w, w->clock_now, &b->read_clock[g], &b->readers[g]);
+            continue;
+        }
         if (b->wrote[g] && !ordered(w, b->wrote[g] & 31, b->wrote[g] >> 5))
             return race_report(w, i, lane, at, size, (int)(b->wrote[g] & 31), us, "writes");
         int other;

@@ -16,8 +16,12 @@
 #define race_actor_strong ptx_run_race_actor_strong
 #define race_actor_join ptx_run_race_actor_join
 #define race_actor_get ptx_run_race_actor_get
+#define race_each_touch ptx_run_race_each_touch
+#define race_steps_open ptx_run_race_steps_open
+#define race_steps_close ptx_run_race_steps_close
+#define race_steps_fine ptx_run_race_steps_fine
+#define race_steps_report ptx_run_race_steps_report
 #define race_before ptx_run_race_before
-#define race_each_actor ptx_run_race_each_actor
 #define race_touched_bytes ptx_run_race_touched_bytes
 #define race_safe ptx_run_race_safe
 
@@ -47,8 +51,15 @@ struct actor race_actor_get(const struct machine *m, uint32_t id);
 /* That actor's access is, or may be, ordered before what this warp does now. */
 bool race_before(const struct warp *w, uint32_t id);
 /* All actors that are remembered of a buffer, until `visit` says false. */
-bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context);
 size_t race_touched_bytes(uint64_t bytes);
 void race_safe(struct warp *w);
+/* Bytes `mask` of the sector at `at` (counted from where the buffer's first sector begins), last written or read by that actor. */
+typedef bool race_visit(void *context, uint32_t id, uint64_t at, uint32_t mask, bool reads);
+bool race_each_touch(const struct region *r, race_visit *visit, void *context);
+/* Launches that overlap: race_steps.c. */
+void race_steps_open(struct machine *m);
+void race_steps_close(struct machine *m);
+bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind);
+bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind);
 /* Shadow memory for so many bytes more? */
 bool race_shadow_take(struct machine *m, size_t bytes);

@@ -13,6 +13,7 @@
  */
 #include "gpu/ptx/race.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -95,17 +96,22 @@ static void *zeros(size_t bytes, size_t *ret_mapped, void **ret_start)
 size_t race_touched_bytes(uint64_t bytes) { return (size_t)(bytes / 32 + 2) * sizeof(struct touch); }
 static size_t touched_bytes(const struct region *r) { return race_touched_bytes(r->bytes); }
 
-bool race_each_actor(const struct region *r, bool (*visit)(void *context, uint32_t id, uint64_t offset, bool reads), void *context)
+bool race_each_touch(const struct region *r, race_visit *visit, void *context)
 {
-    for (uint64_t s = 0; s < r->bytes / 32 + 1; s++) {
+    for (uint64_t s = 0; s < r->bytes / 32 + 2; s++) {
         const struct touch *t = &r->touched[s];
-        const unsigned count = t->writer == PARTED ? 32u >> t->writes : 1;
-        for (unsigned n = 0; n < count && t->writer != BLIND; n++) {
-            const uint32_t writer = t->writer == PARTED ? t->cells[n].writer : t->writer, reader = t->writer == PARTED ? t->cells[n].reader : t->reader;
-            const uint64_t at = s * 32 + (uint64_t)n * (32 / count);
-            if (!visit(context, writer, at, false) || !visit(context, reader, at, true))
+        if (t->writer == BLIND)
+            continue;
+        if (t->writer != PARTED) {
+            if (!visit(context, t->writer, s * 32, t->writes, false) || !visit(context, t->reader, s * 32, t->reads, true))
                 return false;
+            continue;
         }
+        const uint32_t one = t->writes == 2 ? 15 : t->writes == 1 ? 3 : 1;
+        for (unsigned n = 0; n < 32u >> t->writes; n++)
+            if (!visit(context, t->cells[n].writer, s * 32, one << (n << t->writes), false) ||
+                !visit(context, t->cells[n].reader, s * 32, one << (n << t->writes), true))
+                return false;
     }
     return true;
 }
@@ -118,7 +124,10 @@ void race_grid_open(struct machine *m, bool between_blocks)
         all += r->counted ? r->bytes : 0;
         r->watched = r->frozen;
     }
-    if (!m->check_races || !between_blocks || (m->total_blocks == 1 && m->threads_block <= WARP_LANES))
+    if (!m->check_races || !between_blocks)
+        return;
+    race_steps_open(m);
+    if (m->total_blocks == 1 && m->threads_block <= WARP_LANES && !m->history)
         return;
     m->watch = xalloc(sizeof *m->watch);
     m->watch->left = all * 3 < LEAST_SHADOW_BYTES ? LEAST_SHADOW_BYTES : all * 3;
@@ -147,6 +156,7 @@ void race_grid_open(struct machine *m, bool between_blocks)
 
 void race_grid_close(struct machine *m)
 {
+    race_steps_close(m);
     if (m->watch && m->watch->start)
         munmap(m->watch->start, m->watch->mapped);
     for (struct cell_chunk *c = m->watch ? m->watch->chunks : NULL; c;) {
@@ -355,10 +365,32 @@ static bool any_frozen(const struct region *r, uint64_t offset, uint64_t bytes)
     return false;
 }
 
+/* Marks come before bytes. Whoever finds a mark by another host thread and other bytes than its own must know that the bytes are there. */
+static void storing(struct warp *w, enum race_kind kind)
+{
+    if (kind == RACE_WRITE && w->block->worker->machine->many)
+        atomic_store_explicit(&w->block->worker->storing, true, memory_order_seq_cst);
+}
+
+#define SETTLE_NS 2000000       /* a thread that ended with a finding never says that its store is done */
+static void others_settle(struct warp *w)
+{
+    struct machine *m = w->block->worker->machine;
+    const int64_t until_ns = now_ns() + SETTLE_NS;
+    watch_stored(w->block->worker);     /* ours has not begun; others may be waiting for us */
+    for (int n = 0; n < m->worker_count; n++)
+        while (&m->workers[n] != w->block->worker && atomic_load_explicit(&m->workers[n].storing, memory_order_acquire) && now_ns() < until_ns)
+            sched_yield();
+    storing(w, RACE_WRITE);
+}
+
 bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_kind kind)
 {
     struct region *r = p->region;
+    storing(w, kind);
     if (r->frozen && kind != RACE_READ && kind != RACE_STRONG_READ && any_frozen(r, p->offset, bytes))
+        return false;
+    if (!race_steps_fine(w, r, p->offset, bytes, kind))
         return false;
     if (!r->touched)
         return true;
@@ -424,17 +456,26 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
     const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ, strong = kind == RACE_ATOMIC || kind == RACE_STRONG_READ;
     if (r->frozen && !reads && !frozen_fine(p, value, bytes))
         return frozen_report(w, i, lane, p, bytes);
+    if (!race_steps_fine(w, r, p->offset, bytes, kind))
+        return race_steps_report(w, i, lane, p, bytes, kind);
     if (!r->touched)
         return true;
-    struct use u = {.w = w, .kind = kind};
+    struct use u = {.w = w, .kind = kind == RACE_SAME ? RACE_READ : kind};
+    storing(w, kind);
     u.me = strong ? race_actor_strong(w) : race_actor(w);
     const unsigned each = bytes > 4 && kind == RACE_WRITE ? 4 : bytes;
     for (unsigned at = 0; at < bytes; at += each) {
         struct place part_of = *p;
         part_of.offset += at;
         part_of.data += at;
-        u.benign = kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each);
-        if (!range_use(&u, r, part_of.offset, each))
+        u.benign = kind == RACE_SAME || (kind == RACE_WRITE && changes_nothing(&part_of, value ? value + at : NULL, each));
+        if (range_use(&u, r, part_of.offset, each))
+            continue;
+        const bool again = kind == RACE_WRITE && value && w->block->worker->machine->many;
+        if (again)
+            others_settle(w);
+        u.benign = again && changes_nothing(&part_of, value + at, each);
+        if (!u.benign || !range_use(&u, r, part_of.offset, each))
             return report(&u, i, lane, &part_of, each);
     }
     return true;

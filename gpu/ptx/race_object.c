@@ -18,11 +18,15 @@ static void join(uint32_t *to, const uint32_t *from)
         to[j] = larger(to[j], from[j]);
 }
 
-/* Names a place of shared memory among all blocks; below it lie real addresses. */
-uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1) << 63 | home->number << 28 | offset; }
-uint64_t race_cluster_key(const struct block *b) { return race_key(b->cluster->blocks, UINT64_C(1) << 27); }
+/*
+ * Names a place of shared memory among all blocks; above all real addresses. An object has two names, for odd and even phases: who
+ * waits for one phase learns nothing of those who arrive at the next.
+ */
+uint64_t race_key(const struct block *home, uint64_t offset) { return UINT64_C(1) << 63 | home->number << 29 | offset; }
+uint64_t race_phase_key(const struct block *home, uint64_t offset, uint32_t phase) { return race_key(home, offset | (phase & 1 ? 1u << 28 : 1u << 27)); }
+uint64_t race_cluster_key(const struct block *b, uint32_t phase) { return race_phase_key(b->cluster->blocks, 1u << 26, phase); }
 
-void race_object_release(struct warp *w, struct race_object *o, const struct block *home, uint64_t key)
+void race_object_release(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
@@ -31,7 +35,7 @@ void race_object_release(struct warp *w, struct race_object *o, const struct blo
         join(o->seen, w->seen);
         join(o->seen, w->pending);
         o->seen[w->id] = larger(o->seen[w->id], w->clock_now);
-        o->horizon = larger(o->horizon, larger(w->horizon, w->pending_horizon));
+        o->horizon = larger(o->horizon, larger(w->horizon, w->taken_horizon));
         if (w->has_fence) {
             o->has_fence = true;
             o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
@@ -39,19 +43,53 @@ void race_object_release(struct warp *w, struct race_object *o, const struct blo
         }
     }
     if (b->watch) {
-        race_fence(w);
+        race_fence(w, active);
         race_order_publish(w, key);
     } else {
+        lane_fence(w, active);
         w->clock_now = ++b->clock;
         race_safe(w);
     }
+    lane_publish(w, active);
 }
 
-void race_object_acquire(struct warp *w, const struct race_object *o, uint64_t key)
+/* Without .release: what was before the last fence is told. */
+void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
+{
+    if (!w->block->worker->machine->check_races || !w->has_fence)
+        return;
+    if (w->block == home) {
+        join(o->seen, w->fence);
+        join(o->fence, w->fence);
+        o->has_fence = true;
+        o->horizon = larger(o->horizon, w->fence_horizon);
+        o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
+    }
+    if (w->block->watch)
+        race_order_publish(w, key);
+    lane_publish(w, active);
+}
+
+/* Without .acquire: a later fence makes it count. */
+void race_object_observe(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    lane_observe(w, active, false);
+    join(w->pending, o->seen);
+    w->pending_horizon = larger(w->pending_horizon, o->horizon);
+    if (b->watch)
+        race_order_observe(w, key);
+    b->any_observed |= w->pending_horizon != 0;
+}
+
+void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
+{
+    struct block *b = w->block;
+    if (!b->worker->machine->check_races)
+        return;
+    lane_observe(w, active, true);
     join(w->seen, o->seen);
     w->horizon = larger(w->horizon, o->horizon);
     if (o->has_fence) {
@@ -87,6 +125,16 @@ void race_cluster_close(struct block *b)
     free(b->watch);
 }
 
+/* An operation on an mbarrier: atomic, and no part of an earlier release, as an atomic behind a fence would be. */
+bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset)
+{
+    const uint32_t kept = w->fence[w->id];
+    w->fence[w->id] = w->clock_now;
+    const bool fine = race_shared(w, i, lane, home, offset, 8, RACE_ATOMIC);
+    w->fence[w->id] = kept;
+    return fine;
+}
+
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind)
 {
     if (home->watch) {
@@ -105,8 +153,9 @@ static bool before_the_end(const struct block *b, uint32_t id)
 }
 
 struct ending { struct block *block; uint32_t fine[2]; };
-static bool at_end(void *context, uint32_t id, uint64_t offset, bool reads)
+static bool at_end(void *context, uint32_t id, uint64_t sector, uint32_t mask, bool reads)
 {
+    const uint64_t offset = sector + (mask ? (uint64_t)__builtin_ctz(mask) : 0);
     struct ending *e = context;
     struct block *b = e->block;
     struct machine *m = b->worker->machine;
@@ -132,5 +181,5 @@ static bool at_end(void *context, uint32_t id, uint64_t offset, bool reads)
 bool race_block_end(struct block *b)
 {
     struct ending e = {.block = b};
-    return !b->watch || race_each_actor(b->watch, at_end, &e);
+    return !b->watch || race_each_touch(b->watch, at_end, &e);
 }

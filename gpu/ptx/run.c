@@ -5,7 +5,7 @@
  * lets its blocks take turns; a cooperative launch holds all clusters at once on one thread and lets them take turns. Warps of a block take turns at barriers, in an order drawn
  * from the seed. The finding that counts is the one of the lowest cluster.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -19,14 +19,6 @@ int64_t now_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
 }
 
 uint64_t worker_draw(struct worker *k) { return draw(&k->random); }
@@ -82,6 +74,7 @@ static void block_close(struct block *b)
         free(b->warps[n].depths);
         free(b->warps[n].written);
         free(b->warps[n].copies);
+        free(b->warps[n].lanes);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
@@ -107,8 +100,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_LANEID: return (uint32_t)lane;
     case SR_WARPID: return w->id;
     case SR_NWARPID: return 64;
-    case SR_SMID: return (uint32_t)(b->number % 132);
-    case SR_NSMID: return 132;
+    case SR_SMID: return (uint32_t)((b->number + m->sm_first) % m->sm_count);
+    case SR_NSMID: return m->sm_count;
     case SR_LM_EQ: return 1u << lane;
     case SR_LM_LT: return (1u << lane) - 1;
     case SR_LM_LE: return (2u << lane) - 1;
@@ -121,7 +114,7 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_NCLUSTERID: return c == 3 ? 0 : nctaid[c] / dims[c];
     case SR_CLUSTER_NCTAID: return c == 3 ? 0 : dims[c];
     case SR_CLUSTER_NCTARANK: return b->cluster->size;
-    case SR_GRIDID: return 1;
+    case SR_GRIDID: return m->grid_id;
     case SR_CLUSTER_CTAID: return c == 3 ? 0 : ctaid[c] % dims[c];
     case SR_CLUSTER_CTARANK: return b->rank;
     case SR_IS_EXPLICIT_CLUSTER: return m->explicit_cluster ? ~0u : 0;
@@ -220,8 +213,10 @@ static void block_start(struct block *b, uint64_t unit)
         w->stuck = false;
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
+        memset(w->bulk_committed, 0, sizeof w->bulk_committed);
         fill_file(b, w, again);
     }
+    schedule_block(b);
 }
 
 /* ---- turns ---- */
@@ -261,7 +256,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
         if (w->state != WARP_RUN)
             continue;
         w->stuck = false;
-        const enum stop stop = warp_run(w, slice);
+        const enum stop stop = warp_run(w, schedule_slice(k, slice));
         *ret_moved |= stop != STOP_SLICE || !w->stuck;
         if (stop == STOP_FAULT)
             return false;
@@ -276,7 +271,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
     if (b->alive_warps)
         return true;
     b->done = true;
-    return race_block_end(b);
+    return flight_end(b) && race_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */
@@ -324,10 +319,11 @@ static void *worker_main(void *arg)
     struct machine *m = k->machine;
     struct cluster *c = &k->clusters[0];
     for (;;) {
-        const uint64_t number = atomic_fetch_add(&m->next_block, 1);
-        /* clusters before the one with a finding still run, so that the lowest one's finding is the one told */
-        if (number >= m->total_blocks / c->size || number > atomic_load(&m->found_block) || atomic_load(&m->stop))
+        const uint64_t turn = atomic_fetch_add(&m->next_block, 1), clusters = m->total_blocks / c->size;
+        /* clusters before the one with a finding still run, so that the first one's finding is the one told */
+        if (turn >= clusters || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
             break;
+        const uint64_t number = m->seed & PTX_SEED_DESCENDING ? clusters - 1 - turn : turn;
         k->random = m->seed ^ number * 0xd1b54a32d192ed03ull;
         cluster_start(c);
         for (uint32_t r = 0; r < c->size; r++)
@@ -339,9 +335,11 @@ static void *worker_main(void *arg)
         }
         k->counts.blocks += c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
+        if (k->depth)
+            depth_unit_end(k, number, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
-                found(k, number);
+                found(k, turn);
             if (k->finding.kind == PTX_TIMEOUT)
                 atomic_store(&m->stop, true);
             break;
@@ -370,6 +368,8 @@ static void cooperative_main(struct worker *k)
     }
     k->counts.blocks = m->total_blocks;
     k->counts.warps = m->total_blocks * k->blocks[0].warp_count;
+    for (uint32_t n = 0; k->depth && n < k->cluster_count; n++)
+        depth_unit_end(k, n, true);
     worker_fold(k);
 }
 
@@ -533,6 +533,31 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
+/* A card of some other size, after some number of launches, at some time in forty years, its clock slow or fast. */
+static void where_and_when(struct machine *m, bool wander)
+{
+    static const uint32_t sizes[] = {132, 114, 78, 148, 160, 46};
+    uint64_t state = m->seed;
+    m->sm_count = 132;
+    m->grid_id = 1;
+    m->clock_base = 1000;
+    m->clock_rate = 4;
+    m->timer_base = 1700000000000000000ull;
+    if (!wander)
+        return;
+    m->sm_count = sizes[draw(&state) % (sizeof sizes / sizeof *sizes)];
+    m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
+    m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
+    m->clock_base = draw(&state) >> 16;
+    m->clock_rate = 4ull << draw(&state) % 20;
+    m->timer_base = 1577836800000000000ull + draw(&state) % 1262304000000000000ull;
+}
+
+const char *ptx_schedule_name(enum ptx_schedule schedule)
+{
+    return schedule == PTX_EXPLORE ? "explore" : "lockstep";
+}
+
 bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts, struct err *err)
 {
@@ -544,8 +569,11 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->lanes = ptx_lanes_get();
     m->limits = options->limits;
     m->seed = options->schedule_seed;
+    m->schedule = options->schedule;
+    m->history = options->history;
     m->check_races = options->check_races;
     m->lenient = options->lenient;
+    where_and_when(m, options->wander);
     m->shared_races_only = options->shared_races_only;
     m->found_block = UINT64_MAX;
     m->start_ns = now_ns();
@@ -565,10 +593,13 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     }
     if (fine) {
         race_grid_open(m, !options->shared_races_only);
+        m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
+        m->workers = workers, m->worker_count = threads;
         for (int i = 0; i < threads; i++) {
             struct worker *k = &workers[i];
             k->machine = m;
+            k->depth = depth_worker_open(m->depth);
             k->finding.source_line = -1;
             k->found_block = UINT64_MAX;
             k->block_threads = xarray(module->block_count + 1, sizeof(uint64_t));
@@ -591,6 +622,10 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
                 finding = k->finding;
             }
             counts_add(&counts, &k->counts);
+        }
+        depth_close(m->depth, workers, threads, &counts);
+        for (int i = 0; i < threads; i++) {
+            struct worker *k = &workers[i];
             for (uint32_t b = 0; b < k->block_count; b++)
                 block_close(&k->blocks[b]);
             for (uint32_t c = 0; c < k->cluster_count; c++)
@@ -614,6 +649,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     free(m->regions);
     free(m->moving);
     free(m);
+    finding.schedule_seed = options->schedule_seed;
+    finding.explored = options->schedule == PTX_EXPLORE;
     *ret_finding = finding;
     if (ret_counts)
         *ret_counts = counts;

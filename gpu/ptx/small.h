@@ -73,11 +73,13 @@ PURE uint32_t f2ue8m0(float x, uint32_t k)
 }
 PURE uint32_t ue8m02b(uint32_t code) { return code == 0xff ? 0x7fff : code ? code << 7 : 0x40; }
 
-/* f32 with ten bits of fraction; mode RN, RZ or RNA. */
+/* f32 with ten bits of fraction; mode RN, RZ or RNA. What a card does to a NaN: it has one for RN and RZ; RNA only cuts it, and
+ * .satfinite counts one down from anything that is not finite. */
 PURE uint32_t f2tf32(uint32_t u, uint32_t k)
 {
     const uint32_t mode = k >> 8 & 7, mag = u & 0x7fffffff, sign = u & 0x80000000u;
     const uint32_t add = mode == SMALL_RN ? 0xfff + (mag >> 13 & 1) : mode == SMALL_RNA ? 0x1000 : 0;
     const uint32_t r = (mag + (mag < 0x7f800000u ? add : 0)) & ~0x1fffu;
-    return mag > 0x7f800000u ? 0x7fffffff : (r >= 0x7f800000u && (k & SMALL_FINITE) ? 0x7f7fe000u : r) | sign;
+    const uint32_t nan = mode != SMALL_RNA ? 0x7fffe000 : ((u & ~0x1fffu) - (k & SMALL_FINITE ? 0x2000 : 0));
+    return mag > 0x7f800000u ? nan : (r >= 0x7f800000u && (k & SMALL_FINITE) ? 0x7f7fe000u : r) | sign;
 }

@@ -128,6 +128,8 @@ static void release_warp(struct warp *w, const struct barrier *bar)
         s->state = SPLIT_RUN;
         s->pc++;
     }
+    lane_meet(w, w->alive);
+    splits_merge(w);
     w->state = WARP_RUN;
 }
 

@@ -4,7 +4,7 @@
  * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
  * rubbish: nobody can read it.
  */
-#include "gpu/ptx/machine.h"
+#include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
 
 #include <stdarg.h>
@@ -177,8 +177,7 @@ static void read_clock(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct machine *m = w->block->worker->machine;
     const bool timer = i->op == SR_GLOBALTIMER || i->op == SR_GLOBALTIMER_LO || i->op == SR_GLOBALTIMER_HI;
-    const uint64_t t = w->instructions * 4 + 1000, value = timer ? 1700000000000000000ull + t : t;
-    (void)m;
+    const uint64_t t = m->clock_base + (w->instructions + ++w->clock_reads) * m->clock_rate, value = timer ? m->timer_base + t : t;
     if (i->flags & F_DST64) {
         uint64_t *p = (uint64_t *)slot(w, i->dst);
         for (int l = 0; l < WARP_LANES; l++)
@@ -220,33 +219,108 @@ static void note_use(struct warp *w, const struct insn *i)
 }
 
 /* ---- instructions that lanes do together ---- */
-/* 1: done by `active`; 0: wait for the other lanes named; -1: fault. Lanes that wait at the same instruction join in. */
+/* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
+static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
+{
+    const struct insn *code = w->block->worker->machine->module->code, *there = &code[s->pc];
+    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR)))
+        return 0;
+    const uint32_t active = active_of(w, there, s->mask);
+    return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
+}
+
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+{
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
+}
+
+static void sync_go_on(struct warp *w, int split)
+{
+    w->splits[split].state = SPLIT_RUN;
+    w->splits[split].pc++;
+}
+
+/*
+ * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
+ * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
+ */
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    uint32_t set = active;
+    for (uint32_t more = 0; more != set;) {
+        set |= more;
+        more = set;
+        for (uint32_t rest = set; rest; rest &= rest - 1) {
+            const int lane = first_lane(rest);
+            const uint32_t need = masks[lane] & w->alive;
+            if (!(masks[lane] >> lane & 1))
+                return sync_unnamed(w, i, lane, masks[lane]);
+            if (need & ~here)
+                return 0;
+            more |= need;
+        }
+        for (int n = 0; n < w->split_count; n++)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+                more |= active_of(w, i, w->splits[n].mask);
+    }
+    for (uint32_t rest = set; rest;) {
+        uint32_t group = 0;
+        for (int l = 0; l < WARP_LANES; l++)
+            group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
+        if (!sync_execute(w, i, group & set))
+            return -1;
+        lane_meet(w, group & set);
+        rest &= ~group;
+    }
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & set)
+            sync_go_on(w, n);
+    return set == active ? 1 : 2;
+}
+
+/*
+ * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
+ * that wait at the same instruction join in.
+ */
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    if (active & ~named) {
-        fault(w, i, first_lane(active & ~named), PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-              ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-        return -1;
-    }
-    uint32_t here = active;
-    for (int n = 0; n < w->split_count; n++)
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
+    uint32_t here = active, at_this = active;
+    bool mixed = false;
+    for (int n = 0; n < w->split_count; n++) {
+        here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
         if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
-            here |= active_of(w, i, w->splits[n].mask);
-    if ((here & need) != need) {
+            at_this |= active_of(w, i, w->splits[n].mask);
+    }
+    for (int l = 0; named != FULL_MASK && l < WARP_LANES; l++)
+        mixed |= at_this >> l & 1 && masks[l] != named;
+    if (!mixed && active & ~named)
+        return sync_unnamed(w, i, first_lane(active & ~named), named);
+    int r = mixed ? sync_groups(w, current, i, active, at_this) : (here & need) == need;
+    if (r <= 0) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return 0;
+        return r;
     }
-    if (!sync_execute(w, i, here))
-        return -1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc = pc + 1;
-        }
-    return 1;
+    if (!mixed) {
+        if (!sync_execute(w, i, here))
+            return -1;
+        lane_meet(w, here);
+        r = here == active ? 1 : 2;
+        for (int n = 0; r == 2 && n < w->split_count; n++)
+            if (n != current && waits_too(w, i, named, &w->splits[n]))
+                sync_go_on(w, n);
+    }
+    if (r == 2) {
+        w->splits[current].pc = pc;
+        sync_go_on(w, current);
+        splits_merge(w);
+    }
+    return r;
 }
 
 /* Nothing runs: all at one barrier, done, or stuck. */
@@ -280,9 +354,11 @@ static enum stop settle(struct warp *w)
         w->splits[stuck].state = SPLIT_RUN;
         const int r = sync_try(w, stuck, i, active);
         if (r > 0) {
-            w->splits[stuck].pc++;
+            w->splits[stuck].pc += r == 1;
             return STOP_SLICE;
         }
+        if (!r && splits_let_go(w)) /* they may be waiting where lanes meet, and have the same barrier elsewhere */
+            return STOP_SLICE;
         if (!r)
             fault(w, i, first_lane(active), PTX_BARRIER, "waits for lanes (mask %08x) that never get to the same instruction",
                   named & w->alive & ~active);
@@ -290,6 +366,8 @@ static enum stop settle(struct warp *w)
     }
     BUG_ON(first < 0);
     const struct insn *i = &code[w->splits[first].pc];
+    if (i->type && splits_let_go(w))
+        return STOP_SLICE;
     fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
           w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
     return STOP_FAULT;
@@ -303,7 +381,9 @@ static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
 static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
     w->bases_known = 0;
-    return (active == FULL_MASK && i->access && i->access(w, i)) || access_slowly(w, i, active);
+    if (w->block->worker->depth)
+        depth_access(w, i, active);
+    return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
 static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
@@ -344,6 +424,8 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
         if (i->path == PATH_ACCESS) {
+            if (w->block->worker->depth)
+                depth_access(w, i, FULL_MASK);
             if (!i->access(w, i) && !access_slowly(w, i, FULL_MASK))
                 return NULL;
             i++;
@@ -358,16 +440,18 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
     }
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
 {
     struct worker *k = w->block->worker;
-    const struct machine *m = k->machine;
+    struct machine *m = k->machine;
     const struct insn *code = m->module->code, *i = code + w->splits[current].pc;
     struct split *s = &w->splits[current];
     char *file = w->file;
     uint32_t mask = s->mask, lanes = (uint32_t)__builtin_popcount(mask);
+    const uint32_t full = k->exploring ? 0 : FULL_MASK;   /* lanes that may be served all at once */
     bool whole = mask == w->alive;
 #define FAIL_UNLESS(x)         \
     do {                       \
@@ -378,7 +462,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     uint32_t behind = 0;
     for (;;) {
         if (whole)
-            FAIL_UNLESS(i = together(w, i, mask == FULL_MASK, s->parent < 0, budget));
+            FAIL_UNLESS(i = together(w, i, mask == full, s->parent < 0, budget));
         const uint32_t active = active_of(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
@@ -503,6 +587,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_LD:
             FAIL_UNLESS(!active || access_by(w, i, active));
+            *budget -= i->flags & F_VOLATILE ? POLL_COST : 0;
             i++;
             continue;
         case K_ST:
@@ -510,10 +595,19 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_ATOM:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || memory_atomic(w, i, active));
+            *budget -= i->dst ? POLL_COST : 0;
+            i++;
+            continue;
+        case K_PREFETCH:
+            FAIL_UNLESS(!active || memory_prefetch(w, i, active));
             i++;
             continue;
         case K_CP_ASYNC:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_issue(w, i, active));
             i++;
             continue;
@@ -522,6 +616,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_CP_WAIT:
+            if (k->depth)
+                depth_access(w, i, active);
             FAIL_UNLESS(!active || copy_wait(w, i, active, i->imm));
             i++;
             continue;
@@ -542,13 +638,33 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_WARP_BAR:
             if (active) {
                 const int r = sync_try(w, current, i, active);
-                if (r <= 0)
-                    return r ? NEXT_FAULT : NEXT_SPLIT;
+                if (r != 1)
+                    return r < 0 ? NEXT_FAULT : NEXT_SPLIT;
             }
             i++;
             continue;
         case K_ACTIVEMASK:
             put_u32(w, i->dst, active, active);
+            i++;
+            continue;
+        case K_BULK:
+            FAIL_UNLESS(!active || bulk_issue(w, i, active));
+            i++;
+            continue;
+        case K_BULK_COMMIT:
+            bulk_commit(w, active);
+            i++;
+            continue;
+        case K_BULK_WAIT:
+            FAIL_UNLESS(!active || bulk_wait(w, i, active));
+            i++;
+            continue;
+        case K_ASYNC_STORE:
+            FAIL_UNLESS(!active || async_store(w, i, active));
+            i++;
+            continue;
+        case K_CP_ARRIVE:
+            FAIL_UNLESS(!active || copy_arrive(w, i, active));
             i++;
             continue;
         case K_MBARRIER: {
@@ -582,8 +698,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_FENCE:
-            if (active && i->op)
-                race_fence(w);
+            if (active && i->op == FENCE_GRID) {
+                w->waited_grid = true;
+                atomic_store(&m->any_waited_grid, true);
+            } else if (active && i->op) {
+                race_fence(w, active);
+            }
             i++;
             continue;
         case K_CLOCK:
@@ -629,9 +749,12 @@ enum stop warp_run(struct warp *w, int64_t budget)
     const struct ptx_module *m = w->block->worker->machine->module;
     set_csr(m->home_ftz ? 0x1f80 | 0x8040 : 0x1f80);
     enum stop stop = STOP_SLICE;
+    const bool exploring = w->block->worker->exploring;
+    const uint64_t before = w->instructions;
+    const int64_t all = budget;
     while (budget >= 0) {
         /* the newest runnable split first; after a slice another one, for lanes that spin */
-        int n = w->current;
+        int n = exploring ? schedule_pick(w) : w->current;
         if (n < 0 || w->splits[n].state != SPLIT_RUN)
             for (n = w->split_count - 1; n >= 0 && w->splits[n].state != SPLIT_RUN; n--)
                 ;
@@ -644,6 +767,8 @@ enum stop warp_run(struct warp *w, int64_t budget)
             continue;
         }
         w->current = n;
+        if (exploring)
+            schedule_part(w, n);
         const enum next next = split_run(w, n, &budget);
         if (next == NEXT_FAULT) {
             stop = STOP_FAULT;
@@ -657,10 +782,13 @@ enum stop warp_run(struct warp *w, int64_t budget)
                     break;
                 }
             }
+            splits_wait(w, (uint64_t)(all - budget));
             break;
         }
         w->current = -1;
     }
+    if (exploring)
+        w->block->worker->explored += w->instructions - before;
     set_csr(0x1f80);
     return stop;
 }

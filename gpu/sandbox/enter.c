@@ -56,6 +56,8 @@ static bool parse_order(int argc, char **argv, struct sandbox_order *o, struct e
             o->parent = parent;
         } else if (sscanf(argv[i], "without=%u", &o->without) == 1) {
             continue;
+        } else if (strncmp(argv[i], "scratch=" SANDBOX_SCRATCH, 8 + sizeof SANDBOX_SCRATCH - 1) == 0) {
+            o->scratch = argv[i] + 8;
         } else if (strncmp(argv[i], "ro=", 3) == 0 && o->read_only_count < SANDBOX_MAX_PATHS) {
             o->read_only[o->read_only_count++] = argv[i] + 3;
         } else if (strncmp(argv[i], "dev=", 4) == 0 && o->device_count < SANDBOX_MAX_PATHS) {
@@ -203,6 +205,22 @@ static bool drop_capabilities(struct err *err)
     return true;
 }
 
+char sandbox_scratch_dir[64];
+
+const char *sandbox_scratch(void)
+{
+    return sandbox_scratch_dir;
+}
+
+/* As the user that the job runs as: in a private /tmp, or in the host's, where Landlock then knows no other folder to write in. */
+static bool make_scratch(const struct sandbox_order *o, struct err *err)
+{
+    if (!sandbox_profiles[o->role].programs)
+        return true;
+    snprintf(sandbox_scratch_dir, sizeof sandbox_scratch_dir, "%s", o->scratch ? o->scratch : "");
+    return mkdir(sandbox_scratch_dir, 0700) == 0 || err_errno(err, ERR_INTERNAL, "the scratch folder \"%s\"", sandbox_scratch_dir);
+}
+
 /* ---- the list ---- */
 
 enum { ROOTED = 1, FORKED = 2 };
@@ -221,7 +239,9 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
     drop_bounding();
     if (!drop_user(err) || !drop_capabilities(err))                    /* nobody, with no power */
         return false;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)                   /* and no way to get any */
+    if (!make_scratch(o, err))                                         /* a place to write, if it needs one */
+        return false;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)                   /* and no way to get any power */
         return err_errno(err, ERR_INTERNAL, "no_new_privs");
     layers |= SANDBOX_LIMITS;
     if (!die_with_parent(how & FORKED ? NULL : &o->parent, err))                     /* changing users clears it */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum action { REFUSE, ABSENT, KILL };
-enum unless { ALWAYS, NOT_UNIX, NOT_MEMFD };
+enum unless { ALWAYS, NOT_UNIX, NOT_MEMFD, NOT_PROGRAMS };
 
 static const struct rule { const char *call; enum action action; enum unless unless; const char *reason; } rules[] = {
     /* other processes */
@@ -31,11 +31,11 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"pidfd_open", REFUSE, ALWAYS, "handles on other processes"},
     {"move_pages", REFUSE, ALWAYS, "acts on other processes"},
     {"migrate_pages", REFUSE, ALWAYS, "acts on other processes"},
-    /* new programs and new processes: a job is one process with threads */
-    {"execve", REFUSE, ALWAYS, "starts programs"},
+    /* new programs and new processes: a job is one process with threads, but for a compiler that is several programs */
+    {"execve", REFUSE, NOT_PROGRAMS, "starts programs"},
     {"execveat", REFUSE, ALWAYS, "starts programs"},
-    {"fork", REFUSE, ALWAYS, "starts processes"},
-    {"vfork", REFUSE, ALWAYS, "starts processes"},
+    {"fork", REFUSE, NOT_PROGRAMS, "starts processes"},
+    {"vfork", REFUSE, NOT_PROGRAMS, "starts processes"},
     {"clone3", ABSENT, ALWAYS, "its flags lie in memory, where a filter cannot see them; clone does for threads"},
     {"personality", REFUSE, ALWAYS, "turns address randomisation off"},
     /* kernel interfaces with a history of holes */
@@ -130,7 +130,8 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
 {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
-        if ((r->unless == NOT_UNIX && p->unix_sockets) || (r->unless == NOT_MEMFD && p->memfd))
+        if ((r->unless == NOT_UNIX && p->unix_sockets) || (r->unless == NOT_MEMFD && p->memfd) ||
+            (r->unless == NOT_PROGRAMS && p->programs))
             continue;
         int number = seccomp_syscall_resolve_name(r->call);
         if (number == __NR_SCMP_ERROR)
@@ -145,8 +146,14 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
 /* Rules over arguments. */
 static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
 {
-    int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
-                                  SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    const scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+    int failed = 0;
+    if (!p->programs)
+        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+    /* Processes, but no namespaces: a new user namespace gives new powers. */
+    for (scmp_datum_t bit = 1; !failed && p->programs && bit <= namespaces; bit <<= 1)
+        if (bit & namespaces)
+            failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, bit, bit));
     /* Signals to itself: this is the last process image, so its number is known. */
     if (!failed)
         failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(tgkill), 1,

@@ -15,6 +15,7 @@ struct sandbox_order {
     struct sandbox_limits limits;
     unsigned without;              /* layers to leave out */
     pid_t parent;
+    const char *scratch;           /* a folder to make and to write in; NULL: none */
     int read_only_count, device_count;
     /* Borrowed from argv, and the C library's own files. */
     const char *read_only[SANDBOX_MAX_PATHS], *devices[SANDBOX_MAX_PATHS];
@@ -27,8 +28,12 @@ struct sandbox_profile {
     bool proc_and_sys;             /* a /proc of its own and /sys */
     bool address_space; /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
     bool unix_sockets, memfd;
+    bool programs;                 /* execve and fork; a scratch folder that can be written */
 };
 extern const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT];
+
+extern char sandbox_scratch_dir[64];
+#define SANDBOX_SCRATCH "/tmp/proteus-cc-"
 
 /* An empty root with the order's paths, by a private mount namespace and two pivots. The caller is in its namespaces already. */
 bool sandbox_root(const struct sandbox_order *o, struct err *err) MUST_CHECK;

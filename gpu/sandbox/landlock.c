@@ -66,6 +66,8 @@ static bool allow_order(int ruleset, const struct sandbox_order *o, uint64_t han
     if (p->proc_and_sys && (!allow(ruleset, "/proc", use | FS_READ_DIR, handled, err) ||
                             !allow(ruleset, "/sys", FS_READ_FILE | FS_READ_DIR, handled, err)))
         return false;
+    if (p->programs)
+        return allow(ruleset, sandbox_scratch_dir, ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
     return o->limits.file_bytes <= 0 || allow(ruleset, "/tmp", ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
 }
 

@@ -11,7 +11,8 @@
 
 #include <sys/types.h>
 
-enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX_RUN_CUDA, SANDBOX_ROLE_COUNT };
+/* SANDBOX_CC alone may start programs (the host's C compiler is several) and write, in sandbox_scratch() and nowhere else. */
+enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX_RUN_CUDA, SANDBOX_CC, SANDBOX_ROLE_COUNT };
 const char *sandbox_role_name(enum sandbox_role role);        /* "compile", ... : argv[2] of the child */
 bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
 
@@ -34,7 +35,7 @@ struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_
  */
 struct sandbox_paths { const char *const *read_only; const char *const *devices; };
 
-struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; };
+struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; char scratch[64]; };
 /*
  * env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). The child dies with
  * the thread that called this: call it from one that outlives the child.
@@ -52,4 +53,6 @@ void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_s
 const char *sandbox_stderr(struct sandbox_child *c);
 
 /* In the child: the list of lock-downs, in order. argv of `PROGRAM child ROLE ...`. Returns the layers reached. */
+/* In a child of SANDBOX_CC: a folder of its own, empty; "" in others. The supervisor removes it when the child has ended. */
+const char *sandbox_scratch(void);
 bool sandbox_enter(int argc, char **argv, enum sandbox_role *ret_role, unsigned *ret_layers, struct err *err) MUST_CHECK;

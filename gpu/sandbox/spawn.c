@@ -6,6 +6,7 @@
  * time. The child leads a session of its own, so one kill reaches all of it; in a pid namespace the kernel ends the rest.
  */
 #include "core/clock.h"
+#include "core/hash.h"
 #include "gpu/sandbox/inside.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ void sandbox_without(unsigned layers)
     layers_without = layers;
 }
 
-struct words { int count; char *list[2 * SANDBOX_MAX_PATHS + 16]; };
+struct words { int count; char *list[2 * SANDBOX_MAX_PATHS + 17]; };
 
 static void words_done(struct words *w)
 {
@@ -56,7 +57,7 @@ static bool add_paths(struct words *w, const char *key, const char *const *paths
 }
 
 static bool make_words(struct words *w, const char *role, const struct sandbox_limits *l,
-                       const struct sandbox_paths *paths, struct err *err)
+                       const struct sandbox_paths *paths, const char *scratch, struct err *err)
 {
     w->list[w->count++] = xstrdup(program_invocation_short_name);
     w->list[w->count++] = xstrdup("child");
@@ -65,6 +66,8 @@ static bool make_words(struct words *w, const char *role, const struct sandbox_l
                                (long long)l->file_bytes, l->open_files, l->processes);
     w->list[w->count++] = xfmt("parent=%d", (int)getpid());
     w->list[w->count++] = xfmt("without=%u", layers_without);
+    if (*scratch)
+        w->list[w->count++] = xfmt("scratch=%s", scratch);
     return !paths || (add_paths(w, "ro", paths->read_only, err) && add_paths(w, "dev", paths->devices, err));
 }
 
@@ -101,6 +104,17 @@ static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int 
     return pid;
 }
 
+/* Where there is no private /tmp the folder is the host's, and the job may not remove it: it may write inside, not beside it. */
+static void scratch_remove(const char *path)
+{
+    cleanup(fd) int fd = *path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    cleanup(dir) DIR *d = fd >= 0 ? fdopendir(dup(fd)) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));)
+        unlinkat(fd, e->d_name, 0);
+    if (fd >= 0)
+        rmdir(path);
+}
+
 static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,
                   const char *const *env, struct sandbox_child *ret, struct err *err)
 {
@@ -111,7 +125,11 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
 #else
     static const char *const no_env[] = {NULL};
 #endif
-    if (!make_words(&w, role, limits, paths, err))
+    enum sandbox_role which;
+    char scratch[sizeof ret->scratch] = "";
+    if (sandbox_role_parse(role, &which) && sandbox_profiles[which].programs)
+        snprintf(scratch, sizeof scratch, SANDBOX_SCRATCH "%016llx", (unsigned long long)random_u64());
+    if (!make_words(&w, role, limits, paths, scratch, err))
         return false;
     int pair[2], output[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -132,6 +150,7 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
         return err_errno(err, ERR_INTERNAL, "start a child");
     *ret = (struct sandbox_child){
         .pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
+    snprintf(ret->scratch, sizeof ret->scratch, "%s", scratch);
     return true;
 }
 
@@ -197,6 +216,7 @@ static void reap(struct sandbox_child *c, bool killed, bool timed_out, struct sa
         .cpu_ns = timeval_ns(use.ru_utime) + timeval_ns(use.ru_stime),
         .peak_rss_bytes = (int64_t)use.ru_maxrss * 1024,
     };
+    scratch_remove(c->scratch);
     drain(c);
     if (c->fd >= 0)
         close(c->fd);

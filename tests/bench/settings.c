@@ -297,6 +297,76 @@ static int run_time(const char *dir, const char *out)
     return 0;
 }
 
+/* ---- count ---- */
+
+#define COUNTS(X)                                                                                                                  \
+    X(warp_instructions) X(blocks) X(warps) X(global_load_requests) X(global_store_requests) X(global_load_sectors)                \
+    X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests) X(shared_wavefronts) X(barriers)     \
+    X(longest_warp_instructions) X(dependent_loads) X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors)     \
+    X(dram_load_sectors) X(dram_store_sectors) X(modelled_blocks) X(chain_cycles)
+
+static json_t *count_entry(struct loaded *x)
+{
+    struct err err = {0};
+    cleanup(device_fault) struct device_fault fault = {0};
+    cleanup(mem) void *memory = xalloc(sizeof(struct device_run_result));
+    struct device_run_result *result = memory;
+    const struct device_run how = {.tensors = (const void *const *)x->inputs, .schedule_seed = SEED, .place = DEVICE_AT_START,
+                                   .wall_limit_ns = INT64_C(120000000000), .thread_instruction_limit = UINT64_C(1) << 40, .threads = 1};
+    double ns = 0;
+    json_t *terms = NULL, *steps = json_array();
+    if (!device_sim.run(x->program, &how, result, &fault, &err) || fault.code != VERDICT_OK ||
+        !device_sim.estimate(x->program, result, &ns, &terms, &err))
+        die("emulate", fault.code != VERDICT_OK ? fault.text : err.text);
+    for (int i = 0; i < result->step_count; i++) {
+        const struct ptx_counts *c = &result->counts[i];
+        json_t *one = json_object(), *classes = json_array();
+#define X(field) json_put_int(one, #field, (int64_t)c->field);
+        COUNTS(X)
+#undef X
+        for (int k = 0; k < 16; k++)
+            json_array_append_new(classes, json_integer((json_int_t)c->warp_by_class[k]));
+        json_put(one, "warp_by_class", classes);
+        json_array_append_new(steps, one);
+    }
+    json_t *doc = json_object();
+    json_put(doc, "counts", steps);
+    json_put_num(doc, "estimate_ns", ns);
+    json_decref(terms);
+    return doc;
+}
+
+static int run_count(const char *dir, const char *out)
+{
+    cleanup(str) char *path = xfmt("%s/index.json", dir);
+    cleanup(json) json_t *index = NULL;
+    struct device *d = NULL;
+    struct err err = {0};
+    FILE *f = fopen(out, "w");
+    read_json(path, &index);
+    if (!f || !device_sim.open("sim", &d, &err))
+        die(out, f ? err.text : strerror(errno));
+    fputs("[\n", f);
+    for (size_t i = 0; i < json_array_size(index); i++) { /* an entry a line */
+        struct loaded x = {.program = NULL};
+        const json_t *entry = json_array_get(index, i);
+        entry_load(&device_sim, d, dir, i, entry, &x);
+        cleanup(json) json_t *one = count_entry(&x);
+        const struct plan_step *s = &x.plan.steps[0];
+        json_put(one, "launch", json_pack("{s:[i,i,i],s:[i,i,i],s:i}", "grid", (int)s->grid[0], (int)s->grid[1], (int)s->grid[2], "block",
+                                          (int)s->block[0], (int)s->block[1], (int)s->block[2], "shared_bytes", (int)s->shared_bytes));
+        static const char *const keys[] = {"shape", "params", "resources"};
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            json_put(one, keys[k], json_incref(json_object_get(entry, keys[k])));
+        cleanup(str) char *text = json_text(one);
+        fprintf(f, "%s%s\n", text, i + 1 < json_array_size(index) ? "," : "");
+        entry_done(&device_sim, &x);
+    }
+    fputs("]\n", f);
+    device_sim.close(d);
+    return fclose(f) ? 2 : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
@@ -310,8 +380,10 @@ int main(int argc, char **argv)
         rc = run_pack(argv[2]);
     else if (argc == 4 && !strcmp(argv[1], "time"))
         rc = run_time(argv[2], argv[3]);
+    else if (argc == 4 && !strcmp(argv[1], "count"))
+        rc = run_count(argv[2], argv[3]);
     else
-        fprintf(stderr, "usage: bench_settings pack DIR | time DIR OUT.json\n");
+        fprintf(stderr, "usage: bench_settings pack DIR | time DIR OUT.json | count DIR OUT.json\n");
     op_set_done(&ops);
     return rc;
 }

@@ -389,7 +389,7 @@ static void digest(struct maker *m)
 void truth_random_kernel(struct buf *to, uint64_t seed, const char *entry, struct truth_random *ret)
 {
     static const uint16_t blocks[] = {32, 64, 64, 96, 128, 128, 192, 256};
-    struct maker m = {.to = to, .rng = {seed * 0x9e3779b97f4a7c15ull + 77}};
+    struct maker m = {.to = to, .rng = {truth_hash(TRUTH_HASH_START, &seed, sizeof seed)}};
     m.launch.block = blocks[pick(&m, 8)];
     m.launch.grid = 1 + pick(&m, m.launch.block > 128 ? 2 : 4);
     m.launch.in_bytes = IN_WORDS * 4;

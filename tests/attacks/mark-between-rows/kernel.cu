@@ -26,7 +26,7 @@ extern "C" __global__ void gdn(const io *mixed, const io *a, const io *b, const 
     const int v = blockIdx.x, head = blockIdx.y, token = blockIdx.z, lane = threadIdx.x, key_head = head / (HV / H);
     const io *row = mixed + token * STRIDE;
     io *to = out + (token * HV + head) * V + v;
-    unsigned *mark = reinterpret_cast<unsigned *>(const_cast<io *>(row) + 2 * H * K + HV * V) + head;
+    unsigned *mark = reinterpret_cast<unsigned *>(const_cast<io *>(row) + 2 * H * K + HV * V) + head * V + v;
     if (*mark == 0xfeedu)
         return;
     const int s = slot[token];

@@ -101,5 +101,5 @@ KERNEL misaligned ARGS
 {
     int i = blockIdx.x * 128 + threadIdx.x;
     float4 v = *reinterpret_cast<const float4 *>(x + (i % 100) + 1);
-    y[i] = v.x + v.w;
+    y[i] = v.x + v.y + v.z + v.w;
 }

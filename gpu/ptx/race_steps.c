@@ -1,0 +1,112 @@
+/*
+ * Launches that may overlap: one that was launched as dependent (programmatic dependent launch) may start before the one before it
+ * has ended, and is ordered behind it only where its threads have passed griddepcontrol.wait.
+ *
+ * After each launch its history keeps, one bit a byte, what it wrote and what it read of the buffers that may be written. A launch
+ * in order forgets what was before it. A dependent one may not read what the launch before wrote, nor write what that wrote or
+ * read, before a wait: its own, or one of a warp that it has met at a barrier since. What is rewritten with the same value counts.
+ */
+#include "gpu/ptx/race.h"
+
+#include <string.h>
+
+#define MOST_PLACES 64
+
+struct past { uint64_t address, bytes; uint8_t *wrote, *read; };
+struct ptx_history { struct past places[MOST_PLACES]; int count; };
+
+struct ptx_history *ptx_history_new(void) { return xalloc(sizeof(struct ptx_history)); }
+
+static void forget(struct ptx_history *h)
+{
+    for (int n = 0; n < h->count; n++) {
+        free(h->places[n].wrote);
+        free(h->places[n].read);
+    }
+    h->count = 0;
+}
+
+void ptx_history_free(struct ptx_history *h)
+{
+    if (h)
+        forget(h);
+    free(h);
+}
+
+void race_steps_open(struct machine *m)
+{
+    if (m->history && !m->launch->dependent)
+        forget(m->history);
+    for (int n = 0; n < m->region_count && m->history; n++)
+        for (int p = 0; p < m->history->count; p++)
+            if (m->history->places[p].address == m->regions[n].base && m->history->places[p].bytes == m->regions[n].bytes) {
+                m->regions[n].past = &m->history->places[p];
+                m->regions[n].watched = true;
+            }
+}
+
+static bool any_bit(const uint8_t *bits, uint64_t at, uint64_t bytes)
+{
+    for (uint64_t n = at; n < at + bytes; n++)
+        if (bits[n >> 3] >> (n & 7) & 1)
+            return true;
+    return false;
+}
+
+bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind)
+{
+    const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ;
+    return !r->past || w->waited_grid || (!any_bit(r->past->wrote, offset, bytes) && (reads || !any_bit(r->past->read, offset, bytes)));
+}
+
+bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind)
+{
+    struct ptx_finding *f = &w->block->worker->finding;
+    const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ, wrote = any_bit(p->region->past->wrote, p->offset, bytes);
+    snprintf(f->buffer, sizeof f->buffer, "%s", p->region->name);
+    f->offset_bytes = (int64_t)p->offset;
+    f->access_bytes = bytes;
+    return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %lld of %s that the launch before it %s, without griddepcontrol.wait before",
+                 reads ? "reads" : "writes", bytes, (long long)p->offset, p->region->name, wrote ? "writes" : "reads");
+}
+
+static void set_bits(uint8_t *bits, uint64_t limit, uint64_t at, unsigned count)
+{
+    for (uint64_t n = at; n < at + count && n < limit; n++)
+        bits[n >> 3] |= (uint8_t)(1u << (n & 7));
+}
+
+struct noting { struct past *past; uint64_t shift; };
+static bool note(void *context, uint32_t id, uint64_t at, uint32_t mask, bool reads)
+{
+    const struct noting *t = context;
+    for (uint32_t rest = id ? mask : 0; rest; rest &= rest - 1) {
+        const uint64_t byte = at + (uint64_t)__builtin_ctz(rest);
+        if (byte >= t->shift)
+            set_bits(reads ? t->past->read : t->past->wrote, t->past->bytes, byte - t->shift, 1);
+    }
+    return true;
+}
+
+void race_steps_close(struct machine *m)
+{
+    struct ptx_history *h = m->history;
+    if (!h)
+        return;
+    if (atomic_load(&m->any_waited_grid))    /* what was before is over when this one goes on */
+        forget(h);
+    for (int n = 0; n < m->region_count; n++) {
+        const struct region *r = &m->regions[n];
+        struct past *p = NULL;
+        for (int q = 0; q < h->count && !p && r->touched; q++)
+            p = h->places[q].address == r->base && h->places[q].bytes == r->bytes ? &h->places[q] : NULL;
+        if (!r->touched || (!p && h->count == MOST_PLACES))
+            continue;
+        if (!p) {
+            p = &h->places[h->count++];
+            *p = (struct past){r->base, r->bytes, xalloc((size_t)r->bytes / 8 + 8), xalloc((size_t)r->bytes / 8 + 8)};
+        }
+        struct noting t = {p, r->base & 31};
+        race_each_touch(r, note, &t);
+    }
+}

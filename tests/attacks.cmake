@@ -1,0 +1,11 @@
+# The red-team corpus: its form, a fast part of it with every test run, all of it under the label `long`.
+if(TARGET proteus_selftest)
+  proteus_test(test_corpus SOURCES test_corpus.c LIBS proteus_selftest ARGS ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_BINARY_DIR}/share/proteus/ops)
+  add_dependencies(test_corpus proteus_ops)
+  foreach(part fast all)
+    add_test(NAME selftest_${part} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/selftest.sh $<TARGET_FILE:proteus-gpu> ${part})
+    set_tests_properties(selftest_${part} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800 PROCESSORS 2)
+  endforeach()
+  set_tests_properties(selftest_fast PROPERTIES LABELS nvrtc)
+  set_tests_properties(selftest_all PROPERTIES LABELS "nvrtc;long")
+endif()

@@ -1,0 +1,37 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int R = AXIS_R, N = AXIS_N;
+
+__device__ __forceinline__ float ld(const float *p) { return *p; }
+__device__ __forceinline__ float ld(const __half *p) { return __half2float(*p); }
+__device__ __forceinline__ float ld(const __nv_bfloat16 *p) { return __bfloat162float(*p); }
+__device__ __forceinline__ void st(float *p, float x) { *p = x; }
+__device__ __forceinline__ void st(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void st(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+__device__ __forceinline__ float warp_sum(float x)
+{
+    for (int i = 16; i > 0; i /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, i);
+    return x;
+}
+
+extern "C" __global__ void factors(const io *x, float *factor, float eps)
+{
+    float sum = 0;
+    for (int i = threadIdx.x; i < N; i += 32)
+        sum += ld(x + blockIdx.x * N + i) * ld(x + blockIdx.x * N + i);
+    sum = warp_sum(sum);
+    if (threadIdx.x == 0)
+        factor[blockIdx.x] = rsqrtf(sum / N + eps);
+}
+
+extern "C" __global__ void apply(const io *x, const io *z, const io *w, const float *factor, io *y)
+{
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < R * N; at += gridDim.x * blockDim.x) {
+        const float g = ld(z + at);
+        st(y + at, ld(x + at) * factor[at / N] * ld(w + at % N) * g / (1.0f + expf(-g)));
+    }
+}

@@ -1,0 +1,36 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int R = AXIS_R, N = AXIS_N;
+
+__device__ __forceinline__ float ld(const float *p) { return *p; }
+__device__ __forceinline__ float ld(const __half *p) { return __half2float(*p); }
+__device__ __forceinline__ float ld(const __nv_bfloat16 *p) { return __bfloat162float(*p); }
+__device__ __forceinline__ void st(float *p, float x) { *p = x; }
+__device__ __forceinline__ void st(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void st(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+__device__ __forceinline__ float warp_sum(float x)
+{
+    for (int i = 16; i > 0; i /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, i);
+    return x;
+}
+
+extern "C" __global__ void rms(const io *x, const io *w, io *y, float eps)
+{
+    __shared__ alignas(16) io held[N];
+    const int row = blockIdx.x, lane = threadIdx.x;
+    for (int i = lane * 4; i < N; i += 128)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(held + i)), "l"(x + row * N + i));
+    asm volatile("cp.async.commit_group;");
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncwarp();
+    float sum = 0;
+    for (int i = lane; i < N; i += 32)
+        sum += ld(held + i) * ld(held + i);
+    const float factor = rsqrtf(warp_sum(sum) / N + eps);
+    for (int i = lane; i < N; i += 32)
+        st(y + row * N + i, ld(held + i) * factor * ld(w + i));
+}

@@ -1,0 +1,27 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int R = AXIS_R, N = AXIS_N;
+
+__device__ __forceinline__ float ld(const float *p) { return *p; }
+__device__ __forceinline__ float ld(const __half *p) { return __half2float(*p); }
+__device__ __forceinline__ float ld(const __nv_bfloat16 *p) { return __bfloat162float(*p); }
+__device__ __forceinline__ void st(float *p, float x) { *p = x; }
+__device__ __forceinline__ void st(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void st(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+extern "C" __global__ void rms(const io *x, const io *w, io *y, float eps)
+{
+    const int row = blockIdx.x * 2 + threadIdx.x / 16, lane = threadIdx.x % 16;
+    float sum = 0;
+    if (row < R)
+        for (int i = lane; i < N; i += 16)
+            sum += ld(x + row * N + i) * ld(x + row * N + i);
+    for (int i = 8; i > 0; i /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, i, 16);
+    const float factor = rsqrtf(sum / N + eps);
+    if (row < R)
+        for (int i = lane; i < N; i += 16)
+            st(y + row * N + i, ld(x + row * N + i) * factor * ld(w + i));
+}

@@ -1,0 +1,35 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int R = AXIS_R, N = AXIS_N;
+
+__device__ __forceinline__ float ld(const float *p) { return *p; }
+__device__ __forceinline__ float ld(const __half *p) { return __half2float(*p); }
+__device__ __forceinline__ float ld(const __nv_bfloat16 *p) { return __bfloat162float(*p); }
+__device__ __forceinline__ void st(float *p, float x) { *p = x; }
+__device__ __forceinline__ void st(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void st(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+__device__ __forceinline__ float warp_sum(float x)
+{
+    for (int i = 16; i > 0; i /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, i);
+    return x;
+}
+
+extern "C" __global__ void rms(const float *x, const float *w, float *y, float eps)
+{
+    const int row = blockIdx.x, lane = threadIdx.x;
+    float v[N / 32], sum = 0;
+    for (int i = 0; i < N / 32; i++) {
+        v[i] = __ldcs(x + row * N + i * 32 + lane);
+        sum += v[i] * v[i];
+    }
+    const float factor = rsqrtf(warp_sum(sum) / N + eps);
+    for (int i = 0; i < N / 32; i++) {
+        float scale;
+        asm("ld.global.nc.L1::no_allocate.f32 %0, [%1];" : "=f"(scale) : "l"(w + i * 32 + lane));
+        __stcs(y + row * N + i * 32 + lane, v[i] * factor * scale);
+    }
+}
