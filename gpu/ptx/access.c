@@ -256,32 +256,64 @@ ACCESS bool spread_initialised(const uint8_t *bits, const uint32_t *offset, cons
 {
     const any_u32 *words = (const any_u32 *)bits;
     const uint32_t all = each == 32 ? ~0u : (1u << (each & 31)) - 1;
+#ifdef __AVX512F__
+    __mmask16 lacks = 0;
+    for (int l = 0; l < WARP_LANES; l += 16) {
+        const __m512i at = _mm512_load_si512(offset + l), word = _mm512_i32gather_epi32(_mm512_srli_epi32(at, 5), bits, 4);
+        const __m512i here = _mm512_srlv_epi32(word, _mm512_and_si512(at, _mm512_set1_epi32(31))), want = _mm512_set1_epi32((int)all);
+        lacks |= _mm512_cmpneq_epi32_mask(_mm512_and_si512(here, want), want);
+    }
+    return !lacks;
+#endif
     uint32_t missing = 0;
     for (int l = 0; l < WARP_LANES; l++)
         missing |= ~(words[offset[l] >> 5] >> (offset[l] & 31)) & all;
     return !missing;
 }
 
-/* Distinct sectors; marked. Exact: a full place goes on to the next. */
+/* How many distinct sectors. Each lane leaves its number at a place by its sector: who finds another's there looks whether it is the same. */
+ACCESS unsigned spread_distinct(struct worker *k, const uint32_t *sector)
+{
+#ifdef __AVX512F__
+    (void)k;
+    const __m512i low = _mm512_load_si512(sector), high = _mm512_load_si512(sector + 16), next = _mm512_set_epi32(0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1);
+    const __m512i in_low = _mm512_conflict_epi32(low), in_high = _mm512_conflict_epi32(high);
+    __mmask16 both = 0;
+    __m512i turned = low;
+    for (int n = 0; n < 16; n++, turned = _mm512_permutexvar_epi32(next, turned))
+        both |= _mm512_cmpeq_epi32_mask(high, turned);
+    return (unsigned)__builtin_popcount(_mm512_testn_epi32_mask(in_low, in_low)) +
+           (unsigned)__builtin_popcount(_mm512_testn_epi32_mask(in_high, in_high) & (__mmask16)~both);
+#else
+    unsigned distinct = 0, odd_count = 0;
+    uint8_t odd[WARP_LANES], *const left = k->lanes_left;
+    for (uint8_t l = 0; l < WARP_LANES; l++)
+        left[sector[l] % LANES_LEFT] = l;
+    for (uint8_t l = 0; l < WARP_LANES; l++) {
+        const uint8_t other = left[sector[l] % LANES_LEFT];
+        distinct += other == l;
+        if (sector[other] != sector[l])
+            odd[odd_count++] = l;
+    }
+    for (unsigned n = 0; n < odd_count; n++) {
+        bool fresh = true;
+        for (unsigned before = 0; before < n; before++)
+            fresh &= sector[odd[before]] != sector[odd[n]];
+        distinct += fresh;
+    }
+    return distinct;
+#endif
+}
+
 ACCESS unsigned spread_sectors(struct worker *k, uint64_t *marks, const uint32_t *offset)
 {
-    uint32_t *const seen = k->sectors_seen;      /* of this access: sector + 1, by its low bits */
-    unsigned distinct = 0;
-    uint16_t used[WARP_LANES];
-    for (int l = 0; l < WARP_LANES; l++) {
-        const uint32_t sector = offset[l] >> 5;
-        uint32_t at = sector % SECTORS_SEEN;
-        while (seen[at] && seen[at] != sector + 1)
-            at = (at + 1) % SECTORS_SEEN;
-        if (!seen[at]) {
-            seen[at] = sector + 1;
-            used[distinct++] = (uint16_t)at;
-            mark(k, marks, sector, sector);
-        }
-    }
-    for (unsigned n = 0; n < distinct; n++)
-        seen[used[n]] = 0;
-    return distinct;
+    uint32_t sector[WARP_LANES] __attribute__((aligned(64)));
+    for (int l = 0; l < WARP_LANES; l++)
+        sector[l] = offset[l] >> 5;
+    if (!spread_initialised((const uint8_t *)marks, sector, 1)) /* mostly they have been marked before */
+        for (int l = 0; l < WARP_LANES; l++)
+            mark(k, marks, sector[l], sector[l]);
+    return spread_distinct(k, sector);
 }
 
 ACCESS bool load_spread(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
@@ -304,6 +336,11 @@ ACCESS bool load_spread(struct warp *w, const struct insn *i, const unsigned siz
         const uint8_t *from = r->data + v * size;
         if (size == 8)
             _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint64_t *)to)[l] = ((const any_u64 *)from)[offset[l] >> 3];
+#ifdef __AVX512F__
+        else if (size == 4)
+            for (int l = 0; l < WARP_LANES; l += 16)
+                _mm512_store_si512(to + l * 4, _mm512_i32gather_epi32(_mm512_srli_epi32(_mm512_load_si512(offset + l), 2), from, 4));
+#endif
         else if (size == 4)
             _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint32_t *)to)[l] = ((const any_u32 *)from)[offset[l] >> 2];
         else

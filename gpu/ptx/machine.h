@@ -87,7 +87,7 @@
 #define MAX_WARPS 32
 #define BARRIERS 16
 #define READ_ROWS 16
-#define SECTORS_SEEN 512
+#define LANES_LEFT 1024
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
@@ -183,7 +183,7 @@ struct worker {
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
-    uint32_t sectors_seen[SECTORS_SEEN];   /* empty between accesses; access.c */
+    uint8_t lanes_left[LANES_LEFT];        /* access.c: who was at a sector last */
     uint64_t random;
     uint64_t explored;          /* warp instructions so far, of blocks that are explored */
     bool exploring;
