@@ -186,6 +186,7 @@ bool take_pragma(struct parser *p)
     } while (accept(p, ','));
     return expect(p, ';');
 }
+
 bool take_names(struct parser *p)
 {
     uint32_t ignored;
@@ -195,6 +196,7 @@ bool take_names(struct parser *p)
     } while (accept(p, ','));
     return expect(p, ';');
 }
+
 /* .callprototype (returns) _ (parameters) .noreturn .abi_preserve 1; */
 bool take_prototype(struct parser *p)
 {
@@ -212,9 +214,3 @@ bool take_prototype(struct parser *p)
     }
     return expect(p, ';');
 }
-
-/* ---- variables ---- */
-static const struct { const char *text; enum ptx_space space; } spaces[] = {
-    {".global", SPACE_GLOBAL}, {".shared", SPACE_SHARED}, {".local", SPACE_LOCAL}, {".const", SPACE_CONST},
-    {".param", SPACE_PARAM}, {".reg", SPACE_REG},
-};

@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* ---- variables ---- */
+static const struct { const char *text; enum ptx_space space; } spaces[] = {
+    {".global", SPACE_GLOBAL}, {".shared", SPACE_SHARED}, {".local", SPACE_LOCAL}, {".const", SPACE_CONST},
+    {".param", SPACE_PARAM}, {".reg", SPACE_REG},
+};
 bool space_of(const struct token *t, enum ptx_space *ret)
 {
     for (size_t i = 0; i < sizeof spaces / sizeof *spaces; i++)
@@ -131,7 +136,7 @@ static bool take_register_names(struct parser *p, enum ptx_type type)
 
 static bool take_alignment(struct parser *p, uint32_t *ret)
 {
-    int64_t align;
+    int64_t align = 0;
     if (!take_int(p, &align))
         return false;
     if (align < 1 || align > 4096 || align & (align - 1))
