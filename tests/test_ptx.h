@@ -72,7 +72,7 @@ __attribute__((unused)) static void *bench_buffer(struct bench *b, const char *n
     snprintf(p->name, sizeof p->name, "%s", name);
     p->address = 0x7000000000ull + (uint64_t)b->buffer_count * 0x40000000ull;
     p->bytes = bytes;
-    p->data = xalloc(bytes + 16);
+    p->data = aligned_alloc(256, (bytes + 16 + 255) / 256 * 256);   /* as a device's buffers are */
     p->writable = writable;
     p->initialised = xalloc(bytes / 8 + 16);
     memset(p->initialised, fill ? 255 : 0, bytes / 8 + 16);

@@ -56,10 +56,8 @@ static bool may_wait(enum insn_kind kind)
            kind == K_MBARRIER || kind == K_CLUSTER_WAIT;
 }
 
-struct insn *emit(struct decoder *x, enum insn_kind kind)
+static struct insn *emit_now(struct decoder *x, enum insn_kind kind)
 {
-    if (may_wait(kind))
-        set_mode(x, x->home_mode);
     static _Thread_local struct insn nowhere;
     struct ptx_module *m = x->m;
     if (!ptx_grow(m, (void **)&m->code, &m->code_capacity, m->code_count, sizeof *m->code)) {
@@ -71,6 +69,27 @@ struct insn *emit(struct decoder *x, enum insn_kind kind)
     if (x->pred && x->stmt->pred_negated)
         i->flags |= F_PRED_NOT;
     return i;
+}
+
+static void mode_now(struct decoder *x)
+{
+    if (x->mode == x->live_mode)
+        return;
+    struct insn *i = emit_now(x, K_MODE);
+    i->pred = 0;
+    i->flags = 0;
+    i->imm = x->live_mode = x->mode;
+}
+
+/* What the CPU's mode was asked to be becomes true before the first instruction that could depend on it. */
+struct insn *emit(struct decoder *x, enum insn_kind kind)
+{
+    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_SHFL || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
+    if (may_wait(kind))
+        set_mode(x, x->home_mode);
+    if (!any_mode || may_wait(kind))
+        mode_now(x);
+    return emit_now(x, kind);
 }
 
 static uint32_t slot_new(struct decoder *x, unsigned bytes)
@@ -165,10 +184,21 @@ bool constant_value(const struct decoder *x, uint32_t slot, uint64_t *ret)
     return true;
 }
 
+/* An operation that rounds as is asked by itself, so that the mode need not change to and fro. */
+static lane_fn *fixed_rounding(const struct decoder *x, enum lane_op op)
+{
+    const int at = op == LANE_add_f32 ? 0 : op == LANE_sub_f32 ? 1 : op == LANE_mul_f32 ? 2 : op == LANE_fma_f32 ? 3 : -1;
+    const int bits = MODE_RZ & ~MODE_RN, asked = x->mode & bits, flush = MODE_FTZ;
+    if (at < 0 || !x->lanes->rounded || !asked || (x->mode & flush) != (x->live_mode & flush))
+        return NULL;
+    return x->lanes->rounded[at * 3 + (asked == bits ? 0 : asked == (MODE_RM & bits) ? 1 : 2)];
+}
+
 void lane_k(struct decoder *x, enum lane_op op, uint32_t dst, uint32_t a, uint32_t b, uint32_t c, int64_t k)
 {
-    struct insn *i = emit(x, K_LANE);
-    i->fn = x->lanes->op[op];
+    lane_fn *rounded = fixed_rounding(x, op);
+    struct insn *i = rounded ? emit_now(x, K_LANE) : emit(x, K_LANE);
+    i->fn = rounded ? rounded : x->lanes->op[op];
     i->dst = dst;
     i->a = a;
     i->b = b;
@@ -377,16 +407,7 @@ uint32_t list_add(struct decoder *x, const uint32_t *items, unsigned count)
     return first;
 }
 
-void set_mode(struct decoder *x, int mode)
-{
-    if (mode == x->mode)
-        return;
-    struct insn *i = emit(x, K_MODE);
-    i->pred = 0;
-    i->flags = 0;
-    i->imm = mode;
-    x->mode = mode;
-}
+void set_mode(struct decoder *x, int mode) { x->mode = mode; }
 
 int mode_of(const struct decoder *x)
 {
@@ -466,12 +487,13 @@ static void decode_stmt(struct decoder *x)
     if (x->tracks)
         unwritten_before(x);
     const uint32_t start = m->code_count;
-    const int mode = x->mode;
+    const int live_mode = x->live_mode;
+    x->mode = live_mode; /* of the statement before; one that needs a mode asks for it */
     x->pending_count = 0;
     x->temps[0].used = x->temps[1].used = 0;
     if (x->op.base == B_UNKNOWN || x->op.row == -1 || (x->op.row < 0 && x->op.unknown_mod) || !decoders[x->op.base](x)) {
         m->code_count = start;
-        x->mode = mode;
+        x->mode = x->live_mode = live_mode;
         x->pending_count = 0;
         struct insn *i = emit(x, K_UNSUPPORTED);
         (void)i;
@@ -493,6 +515,7 @@ static void begin_block(struct decoder *x)
 {
     struct ptx_module *m = x->m;
     set_mode(x, x->home_mode);
+    mode_now(x);
     if (!GROW(m, block, m->block_count)) {
         out_of_memory(x);
         return;
@@ -578,7 +601,7 @@ static void decode_statements(struct decoder *x, const uint8_t *leader)
     x->const_count = 0;
     if (x->const_size)
         memset(x->consts, 0, x->const_size * sizeof *x->consts);
-    x->mode = x->home_mode;
+    x->mode = x->live_mode = x->home_mode;
     fn->carry_slot = 0;
     fn->code_first = m->code_count;
     fn->fill_first = m->fill_count;
@@ -590,7 +613,7 @@ static void decode_statements(struct decoder *x, const uint8_t *leader)
             begin_block(x);
         x->stmt_pc[n] = !n || leader[n] ? m->blocks[m->block_count - 1].first : m->code_count;
         if (ends_block(x->op_base[n]))
-            set_mode(x, x->home_mode);
+            set_mode(x, x->home_mode), mode_now(x);
         decode_stmt(x);
     }
     /* the common end: a return, or the exit of an entry */
@@ -665,7 +688,7 @@ static void decode_function(struct decoder *x)
     x->tracks = m->tracked_count != tracked_before;
     decode_statements(x, leader);
     decode_again(x, leader, base, first_block, first_list);
-    flow_paths(m, fn->code_first);
+    flow_paths(x, fn->code_first);
     fn->decoded = true;
 }
 

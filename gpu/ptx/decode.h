@@ -75,7 +75,7 @@ struct decoder {
     uint8_t *is_fixed;          /* by register: an alias of something that never changes */
     uint8_t *op_base;           /* by statement of the function */
     uint32_t block_start;       /* first statement of the current block */
-    int mode, home_mode;
+    int mode, live_mode, home_mode;   /* asked for, set so far */
     uint8_t cls;
     bool failed, tracks;
     struct opcode *cache;       /* by interned name */
@@ -130,5 +130,5 @@ bool alias(struct decoder *d, const struct operand *to, uint32_t slot, unsigned 
 bool fixed_here(const struct decoder *d, const struct operand *o);
 uint32_t param_slot(struct decoder *d, uint32_t offset, unsigned bytes, bool sign);
 bool slots_share(struct decoder *d, uint32_t base, uint32_t *ret_top);   /* after flow_finish; sets preset */
-void flow_paths(struct ptx_module *m, uint32_t first);   /* of all code from there on, which is complete */
+void flow_paths(struct decoder *d, uint32_t first);   /* of all code from there on, which is complete */
 bool flow_finish(struct decoder *d, uint32_t first_block);   /* branch targets and reconvergence points; flow.c */

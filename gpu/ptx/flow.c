@@ -244,18 +244,86 @@ static void mark_short(struct decoder *d, const struct graph *g, uint32_t first_
     }
 }
 
-void flow_paths(struct ptx_module *m, uint32_t first)
+static bool is_butterfly(const struct insn *i)
 {
+    return i->kind == K_SHFL && i->flags & F_WHOLE && i->op == M_BFLY && !(i->flags & F_USES_LOADED) && i->dst != i->a;
+}
+
+/* How many pairs of a butterfly and the sum of what it exchanged, one after the other, begin here. */
+static unsigned sums(const struct ptx_module *m, uint32_t pc)
+{
+    unsigned n = 0;
+    for (const struct insn *i = &m->code[pc]; n < 32 && i + 1 < &m->code[m->code_count] && is_butterfly(i); i += 2, n++) {
+        const bool adds = i[1].kind == K_LANE && i[1].aux == LANE_add_f32 && !(i[1].flags & F_USES_LOADED) &&
+                          ((i[1].a == i->a && i[1].b == i->dst) || (i[1].b == i->a && i[1].a == i->dst));
+        if (!adds || (n && i->a != i[-1].dst))
+            break;
+    }
+    return n;
+}
+
+struct bases { uint32_t slots[BASES], each[BASES], count; };
+
+static void base_lost(struct bases *b, uint32_t slot)
+{
+    for (uint32_t n = 0; n < b->count; n++)
+        if (b->slots[n] == slot)
+            b->slots[n] = 0;
+}
+
+/* Several accesses of a block by one register: how its lanes lie needs to be looked at once. */
+static void note_base(const struct ptx_module *m, struct bases *b, struct insn *i)
+{
+    if (i->kind == K_ENTER)
+        b->count = 0;
+    if (i->path == PATH_ACCESS && i->a) {
+        const uint32_t each = (uint32_t)i->size * i->vec;
+        uint32_t n = 0;
+        while (n < b->count && (b->slots[n] != i->a || b->each[n] != each))
+            n++;
+        i->base = (uint8_t)(n < b->count ? (n + 1) | BASE_SEEN : n < BASES ? n + 1 : 0);
+        if (n == b->count && n < BASES) {
+            b->slots[n] = i->a;
+            b->each[n] = each;
+            b->count++;
+        }
+    }
+    for (unsigned v = 0; i->kind == K_LD && v < i->vec; v++)
+        base_lost(b, m->lists[i->aux + v]);
+    if (i->kind == K_LANE || i->kind == K_LANE_PREDICATED || i->kind == K_SHFL)
+        base_lost(b, i->dst);
+    else if (i->kind != K_LD && i->kind != K_ST && i->kind != K_MODE && i->kind != K_NOP)
+        b->count = 0;
+    if (i->kind == K_SHFL)
+        base_lost(b, i->aux);
+}
+
+void flow_paths(struct decoder *d, uint32_t first)
+{
+    struct ptx_module *m = d->m;
+    struct bases bases = {.count = 0};
     for (uint32_t pc = first; pc < m->code_count; pc++) {
         struct insn *i = &m->code[pc];
         const bool uses = i->flags & F_USES_LOADED, whole = i->flags & F_WHOLE && i->fn;
         i->path = PATH_SWITCH;
         if (i->kind == K_LANE)
             i->path = uses ? PATH_LANE_USES : PATH_LANE;
-        else if (i->kind == K_SHFL && whole && !uses)
-            i->path = PATH_SHUFFLE;
         else if ((i->kind == K_LD || i->kind == K_ST) && whole)
             i->path = PATH_ACCESS;
+        else if (i->kind == K_BRA)
+            i->path = PATH_BRANCH;
+        if (i->kind == K_ENTER) {
+            i->path = PATH_ENTER;
+            i->imm = m->blocks[i->aux].total;
+        }
+        note_base(m, &bases, i);
+        if (i->kind != K_SHFL || !whole)
+            continue;
+        const unsigned pairs = sums(m, pc);
+        i->path = PATH_SHUFFLE;
+        i->vec = (uint8_t)(pairs ? pairs : 1);
+        i->size = (uint8_t)(pairs ? pairs * 2 : 1);
+        i->fn = pairs ? d->lanes->shuffle_add : i->fn;
     }
 }
 

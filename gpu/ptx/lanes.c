@@ -6,6 +6,9 @@
 
 #include "gpu/ptx/half.h"
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 #include <string.h>
 
 typedef uint32_t u;
@@ -219,13 +222,9 @@ static void join(const char *file, const uint32_t *src, unsigned count, void *to
 static void permute(uint32_t *to, const uint32_t *from, const uint32_t *source)
 {
 #ifdef __AVX512F__
-    typedef uint32_t v16 __attribute__((vector_size(64)));
-    v16 low, high, first, second;
-    memcpy(&low, from, 64), memcpy(&high, from + 16, 64);
-    memcpy(&first, source, 64), memcpy(&second, source + 16, 64);
-    first = __builtin_shuffle(low, high, first);
-    second = __builtin_shuffle(low, high, second);
-    memcpy(to, &first, 64), memcpy(to + 16, &second, 64);
+    const __m512i low = _mm512_load_si512(from), high = _mm512_load_si512(from + 16);
+    _mm512_store_si512(to, _mm512_permutex2var_epi32(low, _mm512_loadu_si512(source), high));
+    _mm512_store_si512(to + 16, _mm512_permutex2var_epi32(low, _mm512_loadu_si512(source + 16), high));
 #else
     uint32_t copy[WARP_LANES];
     memcpy(copy, from, sizeof copy);
@@ -233,6 +232,86 @@ static void permute(uint32_t *to, const uint32_t *from, const uint32_t *source)
         to[l] = copy[source[l]];
 #endif
 }
+
+/* Lane l gets what lane l ^ k has. */
+static void butterfly(uint32_t *to, const uint32_t *from, uint32_t k)
+{
+#ifdef __AVX512F__
+    const __m512i low = _mm512_load_si512(from), high = _mm512_load_si512(from + 16);
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i source = _mm512_xor_si512(lanes, _mm512_set1_epi32((int)k));
+    _mm512_store_si512(to, _mm512_permutex2var_epi32(low, source, high));
+    _mm512_store_si512(to + 16, _mm512_permutex2var_epi32(low, _mm512_xor_si512(source, _mm512_set1_epi32(16)), high));
+#elif defined __AVX2__
+    const __m256i source = _mm256_xor_si256(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32((int)(k & 7)));
+    __m256i all[4];
+    for (uint32_t n = 0; n < 4; n++)
+        all[n] = _mm256_permutevar8x32_epi32(_mm256_load_si256((const __m256i *)(from + 8 * (n ^ (k >> 3 & 3)))), source);
+    for (uint32_t n = 0; n < 4; n++)
+        _mm256_store_si256((__m256i *)(to + 8 * n), all[n]);
+#else
+    uint32_t source[WARP_LANES];
+    for (uint32_t l = 0; l < WARP_LANES; l++)
+        source[l] = l ^ (k & 31);
+    permute(to, from, source);
+#endif
+}
+
+/* Pairs of a butterfly and the sum of what it exchanged: as one after the other, but the sum stays in the CPU's registers. */
+static void shuffle_add(char *file, const struct insn *i)
+{
+#ifdef __AVX512F__
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), other = _mm512_set1_epi32(16);
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff));
+    __m512 low = _mm512_load_ps(AT(f, i->a)), high = _mm512_load_ps(AT(f, i->a) + 16);
+    for (unsigned n = i->vec; n; n--, i += 2) {
+        const __m512i source = _mm512_xor_si512(lanes, _mm512_set1_epi32((int)i->imm));
+        const __m512 a = _mm512_permutex2var_ps(low, source, high), b = _mm512_permutex2var_ps(low, _mm512_xor_si512(source, other), high);
+        _mm512_store_ps(AT(f, i->dst), a);
+        _mm512_store_ps(AT(f, i->dst) + 16, b);
+        low = _mm512_add_ps(low, a);
+        high = _mm512_add_ps(high, b);
+        low = _mm512_mask_mov_ps(low, _mm512_cmp_ps_mask(low, low, _CMP_UNORD_Q), nan);
+        high = _mm512_mask_mov_ps(high, _mm512_cmp_ps_mask(high, high, _CMP_UNORD_Q), nan);
+        _mm512_store_ps(AT(f, i[1].dst), low);
+        _mm512_store_ps(AT(f, i[1].dst) + 16, high);
+    }
+#else
+    for (unsigned n = i->vec; n; n--, i += 2) {
+        butterfly(AT(u, i->dst), AT(const u, i->a), (u)i->imm);
+        op_add_f32(file, i + 1);
+    }
+#endif
+}
+
+#ifdef __AVX512F__
+/* f32 with a rounding of its own. */
+#define ROUND_ONE(name, how, expr)                                                                          \
+    static void name##_##how(char *file, const struct insn *i)                                              \
+    {                                                                                                       \
+        const int to = ROUND_##how | _MM_FROUND_NO_EXC;                                                     \
+        const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff));                              \
+        for (int l = 0; l < WARP_LANES; l += 16) {                                                          \
+            const __m512 a = _mm512_load_ps(AT(f, i->a) + l), b = _mm512_load_ps(AT(f, i->b) + l);          \
+            const __m512 c = _mm512_load_ps(AT(f, i->c) + l), r = expr;                                     \
+            (void)c;                                                                                        \
+            _mm512_store_ps(AT(f, i->dst) + l, _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q), nan)); \
+        }                                                                                                   \
+    }
+#define ROUND_z _MM_FROUND_TO_ZERO
+#define ROUND_m _MM_FROUND_TO_NEG_INF
+#define ROUND_p _MM_FROUND_TO_POS_INF
+#define ROUND_ALL(name, expr) ROUND_ONE(name, z, expr) ROUND_ONE(name, m, expr) ROUND_ONE(name, p, expr)
+ROUND_ALL(rounded_add, _mm512_add_round_ps(a, b, to))
+ROUND_ALL(rounded_sub, _mm512_sub_round_ps(a, b, to))
+ROUND_ALL(rounded_mul, _mm512_mul_round_ps(a, b, to))
+ROUND_ALL(rounded_fma, _mm512_fmadd_round_ps(a, b, c, to))
+static lane_fn *const rounded[12] = {rounded_add_z, rounded_add_m, rounded_add_p, rounded_sub_z, rounded_sub_m, rounded_sub_p,
+                                     rounded_mul_z, rounded_mul_m, rounded_mul_p, rounded_fma_z, rounded_fma_m, rounded_fma_p};
+#define ROUNDED rounded
+#else
+#define ROUNDED NULL
+#endif
 
 /* mode: 0 up, 1 down, 2 bfly, 3 idx */
 static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, const uint32_t *c, int mode, uint32_t *source)
@@ -269,8 +348,8 @@ static uint32_t shuffle(uint32_t *to, const uint32_t *from, const uint32_t *b, c
     }
 SHUFFLE_BY(up, l >= k ? l - k : l)
 SHUFFLE_BY(down, l + k < WARP_LANES ? l + k : l)
-SHUFFLE_BY(bfly, l ^ k)
 SHUFFLE_BY(idx, k)
+static void shuffle_bfly(char *file, const struct insn *i) { butterfly(AT(u, i->dst), AT(const u, i->a), (u)i->imm); }
 static lane_fn *const shuffle_by[4] = {shuffle_up, shuffle_down, shuffle_bfly, shuffle_idx};
 
 /* race.c says what these hold. `wrote` is clock * 32 + warp. False: look closer, nothing was changed. */
@@ -316,7 +395,7 @@ static bool race_write(uint32_t *wrote, const uint32_t *clock, const uint32_t *r
 extern const struct access_table ACCESS_NAME(PTX_LANES);
 extern const struct lane_table TABLE_NAME(PTX_LANES);
 const struct lane_table TABLE_NAME(PTX_LANES) = {
-    .name = TEXT(PTX_LANES), .op = ops, .access = &ACCESS_NAME(PTX_LANES), .shuffle_by = shuffle_by, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
+    .name = TEXT(PTX_LANES), .op = ops, .access = &ACCESS_NAME(PTX_LANES), .shuffle_by = shuffle_by, .shuffle_add = shuffle_add, .rounded = ROUNDED, .blend = blend, .pack = pack, .unpack = unpack, .addresses = addresses,
     .broadcast = broadcast, .bits_count = bits_count,
     .split = split, .join = join, .shuffle = shuffle, .race_read = race_read, .race_write = race_write,
 };

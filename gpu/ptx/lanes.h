@@ -20,6 +20,8 @@ struct lane_table {
     const char *name;             /* "avx512", "avx2", "baseline" */
     lane_fn *const *op;           /* by enum lane_op */
     const struct access_table *access;
+    lane_fn *shuffle_add;         /* `vec` times: a butterfly, and the f32 sum of both, by the instructions from here on */
+    lane_fn *const *rounded;      /* add, sub, mul, fma of f32 to zero, down, up, whatever the CPU's mode; NULL: not on this CPU */
     lane_fn *const *shuffle_by;   /* up, down, bfly, idx by imm lanes, over the whole warp */
     /* Puts the lanes of `mask` from `from` into `to`; 4 or 8 bytes each. */
     void (*blend)(char *to, const char *from, uint32_t mask, unsigned bytes);

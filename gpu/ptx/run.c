@@ -59,10 +59,10 @@ static void block_open(struct worker *k, struct block *b)
         b->wrote = xarray(64, sizeof *b->wrote);   /* not used: that it is there says that shared memory is watched */
         b->granule_shift = 0;
     } else if (m->check_races && m->shared_bytes && b->warp_count > 1) {
-        const size_t n = m->shared_bytes / 4 + 64;
-        b->wrote = xarray(n, sizeof *b->wrote);
-        b->read_clock = xarray(n, sizeof *b->read_clock);
-        b->readers = xarray(n, sizeof *b->readers);
+        const size_t bytes = ((size_t)m->shared_bytes / 4 + 64) * sizeof(uint32_t); /* in whole cache lines: they are read by rows */
+        b->wrote = aligned(bytes);
+        b->read_clock = aligned(bytes);
+        b->readers = aligned(bytes);
     }
 }
 
@@ -336,7 +336,7 @@ static void *worker_main(void *arg)
         k->counts.blocks += c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
         if (k->depth)
-            depth_unit_end(k, number, fine);
+            depth_unit_end(k, turn, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
                 found(k, turn);
