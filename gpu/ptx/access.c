@@ -75,8 +75,7 @@ ACCESS void mark(struct worker *k, uint64_t *bits, uint64_t first, uint64_t last
     }
 }
 
-/* How the addresses lie, and the first. */
-ACCESS enum pattern lie(const struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
+ACCESS enum pattern lie_now(const struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
 {
     *ret = (uint64_t)i->imm;
     if (!i->a)
@@ -106,6 +105,21 @@ ACCESS enum pattern lie(const struct warp *w, const struct insn *i, const uint64
         same |= base[l] ^ first;
     return same ? PATTERN_ANY : PATTERN_SAME;
 #endif
+}
+
+/* How the addresses lie, and the first: as seen before in this block, or looked at now. */
+ACCESS enum pattern lie(struct warp *w, const struct insn *i, const uint64_t stride, uint64_t *ret)
+{
+    const unsigned n = i->base & ~BASE_SEEN;
+    if (i->base & BASE_SEEN && w->bases_known >> n & 1) {
+        *ret = w->bases[n].first + (uint64_t)i->imm;
+        return (enum pattern)w->bases[n].pattern;
+    }
+    const enum pattern pattern = lie_now(w, i, stride, ret);
+    w->bases[n].first = *ret - (uint64_t)i->imm;
+    w->bases[n].pattern = pattern;
+    w->bases_known |= 1u << n;
+    return pattern;
 }
 
 /* ---- memory to registers and back: 32 lanes of `vec` items, side by side ---- */
@@ -346,6 +360,22 @@ ACCESS bool race_free_write(struct warp *w, uint64_t at, const unsigned words)
     return true;
 }
 
+/* A row that this warp read, with nothing written and no order made since, is what it was: initialised, free of races, noted as read. */
+ACCESS bool row_readable(struct warp *w, uint32_t at, const unsigned all)
+{
+    struct block *b = w->block;
+    const uint32_t row = at << 11 | all;
+    __typeof__(w->read_rows[0]) *known = &w->read_rows[(at >> 7) % READ_ROWS];
+    if (known->row == row && known->changes == b->changes && known->clock == w->clock_now)
+        return true;
+    if (!initialised(b->shared_init, at, all) || !race_free_read(w, at, all / 4))
+        return false;
+    known->row = row;
+    known->changes = b->changes;
+    known->clock = w->clock_now;
+    return true;
+}
+
 ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
 {
     struct block *b = w->block;
@@ -357,8 +387,7 @@ ACCESS bool load_shared(struct warp *w, const struct insn *i, const unsigned siz
         return false;
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (pattern == PATTERN_ROW) {
-        if (!in_shared(k->machine, at, all) || !initialised(b->shared_init, at, all) ||
-            !race_free_read(w, at, all / 4))
+        if (!in_shared(k->machine, at, all) || !row_readable(w, (uint32_t)at, all))
             return false;
         k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
         take_row(w, list, b->shared + at, size, vec);
@@ -386,6 +415,7 @@ ACCESS bool store_shared(struct warp *w, const struct insn *i, const unsigned si
     k->counts.shared_wavefronts += all > 128 ? all / 128 : 1;
     w->stored = w->used;
     give_row(w, k->machine->module->lists + i->aux, b->shared + at, size, vec);
+    b->changes++;
     initialise(b->shared_init, at, all, false);
     return true;
 }

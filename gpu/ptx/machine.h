@@ -86,6 +86,7 @@
 #define MAX_CALLS 12
 #define MAX_WARPS 32
 #define BARRIERS 16
+#define READ_ROWS 16
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
@@ -131,6 +132,9 @@ struct warp {
     uint32_t actor, actor_clock, strong, strong_clock;
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
+    struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
+    struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
+    uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
@@ -151,6 +155,7 @@ struct block {
     struct barrier barriers[BARRIERS];
     /* races: one entry a granule of shared memory */
     uint32_t granule_shift;     /* 2: words, 0: bytes */
+    uint64_t changes;           /* how often shared memory was written, by whatever means */
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];

@@ -395,6 +395,7 @@ static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
 }
 static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
 {
+    w->bases_known = 0;
     if (w->block->worker->depth)
         depth_access(w, i, active);
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
@@ -417,6 +418,7 @@ static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, in
 static __attribute__((noinline)) const struct insn *together(struct warp *w, const struct insn *i, bool full, bool alone, int64_t *budget)
 {
     char *const file = w->file;
+    w->bases_known = 0;
     for (;;) {
         for (; i->path == PATH_LANE; i++)
             i->fn(file, i);
