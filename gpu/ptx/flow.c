@@ -262,9 +262,46 @@ static unsigned sums(const struct ptx_module *m, uint32_t pc)
     return n;
 }
 
+struct bases { uint32_t slots[BASES], each[BASES], count; };
+
+static void base_lost(struct bases *b, uint32_t slot)
+{
+    for (uint32_t n = 0; n < b->count; n++)
+        if (b->slots[n] == slot)
+            b->slots[n] = 0;
+}
+
+/* Several accesses of a block by one register: how its lanes lie needs to be looked at once. */
+static void note_base(const struct ptx_module *m, struct bases *b, struct insn *i)
+{
+    if (i->kind == K_ENTER)
+        b->count = 0;
+    if (i->path == PATH_ACCESS && i->a) {
+        const uint32_t each = (uint32_t)i->size * i->vec;
+        uint32_t n = 0;
+        while (n < b->count && (b->slots[n] != i->a || b->each[n] != each))
+            n++;
+        i->base = (uint8_t)(n < b->count ? (n + 1) | BASE_SEEN : n < BASES ? n + 1 : 0);
+        if (n == b->count && n < BASES) {
+            b->slots[n] = i->a;
+            b->each[n] = each;
+            b->count++;
+        }
+    }
+    for (unsigned v = 0; i->kind == K_LD && v < i->vec; v++)
+        base_lost(b, m->lists[i->aux + v]);
+    if (i->kind == K_LANE || i->kind == K_LANE_PREDICATED || i->kind == K_SHFL)
+        base_lost(b, i->dst);
+    else if (i->kind != K_LD && i->kind != K_ST && i->kind != K_MODE && i->kind != K_NOP)
+        b->count = 0;
+    if (i->kind == K_SHFL)
+        base_lost(b, i->aux);
+}
+
 void flow_paths(struct decoder *d, uint32_t first)
 {
     struct ptx_module *m = d->m;
+    struct bases bases = {.count = 0};
     for (uint32_t pc = first; pc < m->code_count; pc++) {
         struct insn *i = &m->code[pc];
         const bool uses = i->flags & F_USES_LOADED, whole = i->flags & F_WHOLE && i->fn;
@@ -279,6 +316,7 @@ void flow_paths(struct decoder *d, uint32_t first)
             i->path = PATH_ENTER;
             i->imm = m->blocks[i->aux].total;
         }
+        note_base(m, &bases, i);
         if (i->kind != K_SHFL || !whole)
             continue;
         const unsigned pairs = sums(m, pc);

@@ -86,6 +86,8 @@
 #define MAX_CALLS 12
 #define MAX_WARPS 32
 #define BARRIERS 16
+#define READ_ROWS 16
+#define LANES_LEFT 1024
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
@@ -129,6 +131,9 @@ struct warp {
     bool has_fence, waited_grid;   /* griddepcontrol.wait */
     uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
+    struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
+    struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
+    uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
@@ -151,6 +156,7 @@ struct block {
     struct barrier barriers[BARRIERS];
     /* races: one entry a granule of shared memory */
     uint32_t granule_shift;     /* 2: words, 0: bytes */
+    uint64_t changes;           /* how often shared memory was written, by whatever means */
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
@@ -177,6 +183,7 @@ struct worker {
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
+    uint8_t lanes_left[LANES_LEFT];        /* access.c: who was at a sector last */
     uint64_t random;
     uint64_t explored;          /* warp instructions so far, of blocks that are explored */
     bool exploring;

@@ -128,6 +128,7 @@ static bool init(struct warp *w, const struct insn *i, int lane, const struct pl
     b->live = true;
     b->expected = b->pending = count;
     bits_clear(p->home->shared_init, at, 8);
+    p->home->changes++;
     return true;
 }
 

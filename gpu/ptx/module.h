@@ -129,7 +129,7 @@ enum insn_kind {
     K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
     K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT, K_PREFETCH,
     K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
-    K_BULK, K_BULK_COMMIT, K_BULK_WAIT, K_ASYNC_STORE, K_CP_ARRIVE, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
+    K_BULK, K_BULK_COMMIT, K_BULK_WAIT, K_ASYNC_STORE, K_CP_ARRIVE, K_MATRIX, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
     K_FENCE, K_CLOCK, K_NOP, K_MODE, K_ISSPACE, K_MARK, K_CHECK, K_UNSUPPORTED, K_END
 };
 struct insn;
@@ -150,6 +150,7 @@ struct insn {
     uint8_t type, op, flags, class_;
     uint32_t d;
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
+    uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
 enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID };   /* of K_FENCE: orders nothing here; orders; waits for the launch before */
 enum insn_flags {
@@ -159,6 +160,8 @@ enum insn_flags {
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 
+#define BASES 8              /* addresses of a block that are told apart */
+#define BASE_SEEN 128
 /* flow.c sets these when a function's code is complete. */
 enum insn_path { PATH_SWITCH, PATH_LANE, PATH_LANE_USES /* F_USES_LOADED */, PATH_SHUFFLE, PATH_ACCESS, PATH_ENTER, PATH_BRANCH };
 _Static_assert(sizeof(struct insn) == 64, "a cache line an instruction");

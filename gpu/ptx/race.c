@@ -25,6 +25,7 @@ void race_safe(struct warp *w)
 
 void race_start(struct block *b)
 {
+    b->changes++;
     b->clock = 1;
     b->any_fence = false;
     b->sync_horizon = b->group = b->group_clock = 0;
@@ -272,6 +273,7 @@ static bool race_report(struct warp *w, const struct insn *i, int lane, uint32_t
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind)
 {
     struct block *b = w->block;
+    b->changes += kind != RACE_READ;
     if (!b->wrote)
         return true;
     if (b->watch)
