@@ -92,6 +92,7 @@
 #define MAX_WARPS 32
 #define BARRIERS 16
 #define READ_ROWS 16
+#define LANES_LEFT 1024
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
@@ -136,11 +137,11 @@ struct warp {
     bool has_fence, waited_grid;   /* griddepcontrol.wait */
     uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
-    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
-    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
+    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
@@ -191,6 +192,7 @@ struct worker {
     uint16_t hints[2048];       /* by instruction: the region it hit last */
     uint64_t addresses[WARP_LANES] __attribute__((aligned(64)));
     uint32_t staging[WARP_LANES * 16] __attribute__((aligned(64)));
+    uint8_t lanes_left[LANES_LEFT];        /* access.c: who was at a sector last */
     uint64_t random;
     uint64_t explored;          /* warp instructions so far, of blocks that are explored */
     bool exploring;
