@@ -54,6 +54,7 @@
     N(store_map_bytes, "store-map-bytes", 17179869184, 1048576, 17592186044416, "bytes", "the most that the store may grow to")   \
     N(job_events_kept, "job-events-kept", 0, 0, 1000000000, "events", "events that a job keeps; 0: all")                          \
     N(idempotency_hours, "idempotency-hours", 24, 1, 720, "hours", "an Idempotency-Key is remembered this long")                  \
+    N(max_ops, "max-ops", 64, 0, 1000, "operators", "operators registered over HTTP (PUT /v1/ops/{name}); 0: none is taken")        \
     N(max_tokens, "max-tokens", 1000, 1, 10000, "tokens", "tokens there may be")
 
 struct config {

@@ -203,7 +203,7 @@ static bool start(struct server *s, struct err *err)
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .judge_retries = (int)c->judge_retries, .default_target = s->target};
     store_on_events(s->store, on_events, s->http);
-    return jobs_start(&jobs, s->store, &s->ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
+    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
 
 static void stop(struct server *s)

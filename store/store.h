@@ -31,7 +31,8 @@ void store_close(struct store *s);  /* ends the writer after the queue is empty 
     X(STORE_TOKEN, "token", "tokens, by id (hashes of secrets only)")           \
     X(STORE_IDEMPOTENCY, "idempotency", "answers kept for Idempotency-Key")     \
     X(STORE_LESSON, "lesson", "the knowledge layer")                            \
-    X(STORE_META, "meta", "format version, keys of the service, small state")
+    X(STORE_META, "meta", "format version, keys of the service, small state")   \
+    X(STORE_OP, "op", "operators registered over HTTP, by name")
 enum store_kind {
 #define X(code, ...) code,
     STORE_KINDS(X)

@@ -3,6 +3,10 @@
 
 extern const char *fake_devices;       /* JSON; NULL: the judge does not answer */
 extern int64_t fake_submit_ns;         /* a submission takes so long */
+/* What the judge says to an operator: NULL passes what op_load takes; "down": it does not answer; "slow": only when it is cancelled;
+ * else "/where what is wrong". Counted. */
+extern const char *fake_op;
+extern int fake_ops_looked_at;
 /* What a runner would write. */
 bool fake_event(struct store *s, const char *job, const char *type, int number);
 bool fake_end(struct store *s, const char *id, const char *state, json_t **ret_job, struct err *err);

@@ -68,7 +68,7 @@ static void bad_requests(void)
         {"POST", "/v1/tokens", "{\"scopes\":[\"admin\"],\"x\":1}", 400, "invalid", "/x"},
         {"POST", "/v1/tokens", "{\"scopes\":[\"read\"]}", 409, "conflict", "admin"},
         {"DELETE", "/v1/tokens/none", NULL, 404, "not_found", "none"},
-        {"PUT", "/v1/ops/scale", NULL, 405, "method_not_allowed", "GET"},
+        {"DELETE", "/v1/ops/scale", NULL, 405, "method_not_allowed", "GET"},
         {"DELETE", "/v1/jobs", NULL, 405, "method_not_allowed", "POST"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

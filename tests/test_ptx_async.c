@@ -229,8 +229,60 @@ static void copies_that_arrive(void)
     clean("createpolicy.fractional.L2::evict_first.b64 %rd8, 1.0; cp.async.ca.shared.global.L2::cache_hint.L2::128B [%r10], [%rd4], 4, %rd8; cp.async.wait_all; " USE, 64, of_x);
 }
 
+/* Operands of all shapes are read; what is not emulated is told by its name, when it is reached. */
+static const char *const beyond[] = {
+    "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
+    "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%r1], [%rd1, {%r2, %r3, %r4, %r5}], [%r4], {%h1, %h2}, %h3, %rd3;",
+    "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%rd1, {%r2}], [%r1];",
+    "cp.async.bulk.prefetch.tensor.2d.L2.global [%rd1, {%r2, %r3}];",
+    "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [%rd1, {%r2}], [%r1];",
+    "multimem.ld_reduce.relaxed.sys.global.add.f32 %f1, [%rd1];",
+    "multimem.ld_reduce.weak.global.add.acc::f32.v4.f16x2 {%r1,%r2,%r3,%r4}, [%rd1];",
+    "multimem.st.relaxed.sys.global.f32 [%rd1], %f1;",
+    "multimem.red.relaxed.sys.global.add.v4.f32 [%rd1], {%f1,%f2,%f3,%f4};",
+    "tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd2;",
+    "tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r1], 0x1, %r2;",
+    "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r1], 128;",
+    "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;",
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 64;",
+    "tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r3, {%r4,%r5,%r6,%r7}, %p1;",
+    "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1,%r2}, [%r3];",
+    "tcgen05.wait::ld.sync.aligned;",
+    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%rd1];",
+    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64;",
+    "wgmma.fence.sync.aligned;",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd2, %p1, 1, 1, 0, 1;",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, %rd2, 1, -1, 1, 0;",
+    "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8.satfinite {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1;",
+    "wgmma.commit_group.sync.aligned;",
+    "wgmma.wait_group.sync.aligned 0;",
+};
+
+static void what_is_not_emulated(void)
+{
+    for (size_t n = 0; n < sizeof beyond / sizeof *beyond; n++) {
+        char text[2048], name[128], want[160];
+        snprintf(text, sizeof text, HEAD ".visible .entry k() { .reg .pred %%p<8>; .reg .b16 %%h<8>; .reg .b32 %%r<64>; .reg .b64 %%rd<32>; .reg .f32 %%f<64>;\n"
+                 "mov.u32 %%r1, 0; mov.u32 %%r3, 0; mov.u32 %%r4, 0; mov.u64 %%rd1, 0; mov.u64 %%rd2, 0; mov.u32 %%r2, 0; mov.f32 %%f1, 0f00000000; mov.f32 %%f2, %%f1; mov.f32 %%f3, %%f1; mov.f32 %%f4, %%f1;\n%s\nret; }\n", beyond[n]);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(beyond[n], " ;"), beyond[n]);
+        cleanup(bench) struct bench b = {0};
+        check(bench_text(&b, text));
+        if (!b.m)
+            continue;
+        check_int(bench_run(&b), PTX_UNSUPPORTED);
+        snprintf(want, sizeof want, "executes %s", name);
+        check(strstr(b.finding.text, want) != NULL || strlen(want) > 90);
+        cleanup(buf) struct buf all = {0};
+        ptx_unsupported(b.m, &all);
+        check_str(buf_cstr(&all), name);
+        if (b.finding.kind != PTX_UNSUPPORTED)
+            fprintf(stderr, "  %s: %s\n", beyond[n], b.finding.text);
+    }
+}
+
 int main(void)
 {
+    what_is_not_emulated();
     bulks_in();
     bulks_out();
     copies_that_arrive();

@@ -17,6 +17,15 @@ __extension__ typedef unsigned __int128 uwide;
 
 /* ---- what references use ---- */
 #define PI 3.14159265358979323846264338327950288L
+/* Reduced to an eighth of a turn first, exactly: good to the last bits near zeros too. */
+static long double turned(long double a, int quarters)
+{
+    const long double k = rintl(2 * a), rest = (a - k / 2) * PI;
+    const int at = (int)fmodl(k, 4) + quarters + 4;
+    return at % 2 ? at % 4 == 1 ? cosl(rest) : -cosl(rest) : at % 4 == 0 ? sinl(rest) : -sinl(rest);
+}
+#define SINPI(a) turned(a, 0)
+#define COSPI(a) turned(a, 1)
 #define SQRT1_2 0.70710678118654752440084436210484903928L
 #define ABSOLUTE(x) -(x)
 enum direction { ROUND_RN, ROUND_RZ, ROUND_RU, ROUND_RD };

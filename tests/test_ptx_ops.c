@@ -442,6 +442,22 @@ static void wide(void)
         "ld.shared.v8.b32 {%r5, %r5, %r5, %r5, %r5, %r6, %r7, %r9}, [s]; sub.s32 %r9, %r9, %r6;}", 'r', 3, 10, 0, 4);
 }
 
+/* Each lane in 16 bytes of its own: the 32 lanes of a case would add up otherwise. */
+static void atomics(void)
+{
+    static const char *const own = "{.shared .align 16 .b8 s[1024]; .reg .b32 %a<6>; mov.u32 %a0, %tid.x; shl.b32 %a0, %a0, 4; mov.u32 %a1, s; add.u32 %a0, %a0, %a1;"
+                                   "st.shared.v2.b32 [%a0], {%r1, %r2}; st.shared.v2.b32 [%a0+8], {%r1, %r2};";
+    char text[600];
+    snprintf(text, sizeof text, "%s atom.shared.v2.f32.add {%%a2, %%a3}, [%%a0], {%%f3, %%f3}; ld.shared.b32 %%r9, [%%a0+4];}", own);
+    one(text, 'r', f(1), f(2), f(3), f(5));
+    snprintf(text, sizeof text, "%s red.shared.v4.f32.add [%%a0], {%%f3, %%f3, %%f3, %%f1}; ld.shared.b32 %%r9, [%%a0+12];}", own);
+    one(text, 'r', f(1), f(2), f(3), f(3));
+    snprintf(text, sizeof text, "%s red.shared.max.noftz.f16x2 [%%a0], %%r3; ld.shared.b32 %%r9, [%%a0];}", own);
+    one(text, 'r', 0xbc003c00, 0, 0x4000c000, 0x40003c00);
+    snprintf(text, sizeof text, "%s red.shared.min.noftz.bf16x2 [%%a0], %%r3; ld.shared.b32 %%r9, [%%a0];}", own);
+    one(text, 'r', 0xbf803f80, 0, 0x4000c000, 0xbf80c000);
+}
+
 /* mov and set of special registers, ballots and shuffles are checked in test_ptx_flow.c */
 int main(void)
 {
@@ -452,6 +468,7 @@ int main(void)
     halves();
     conversions();
     wide();
+    atomics();
     uint64_t ignored;
     const uint64_t none[3] = {0};
     check(!run_one("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r1}, {%r1,%r2}, {%f1,%f2,%f3,%f4};", 'f',

@@ -147,6 +147,12 @@ bool fault_from_finding(struct device_fault *f, const struct ptx_finding *findin
         json_put_int(d, "ptx_line", finding->ptx_line);
     if (finding->opcode[0])
         json_put_str(d, "opcode", finding->opcode);
+    if (step >= 0) {
+        char seed[24];
+        snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)finding->schedule_seed);
+        json_put_str(d, "schedule", ptx_schedule_name(finding->explored ? PTX_EXPLORE : PTX_LOCKSTEP));
+        json_put_str(d, "schedule_seed", seed);
+    }
     return fault_set(f, code, d, "%s", finding->text[0] ? finding->text : ptx_finding_name(finding->kind));
 }
 

@@ -56,6 +56,7 @@ struct device_run {
     uint64_t poison;                /* pattern of outputs, workspaces and the space around */
     enum device_place place;
     uint64_t schedule_seed;         /* sim: order of warps */
+    bool explore;                   /* sim: lanes of a warp part at random; what it counts means little */
     bool check_races;               /* sim */
     int64_t wall_limit_ns;
     uint64_t thread_instruction_limit;           /* sim */

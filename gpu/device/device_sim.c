@@ -104,16 +104,31 @@ static bool sim_load(struct device *d, const struct device_load *what, struct de
 
 /* ---- memory of one run ---- */
 
-struct arena { struct ptx_buffer list[PROGRAM_MAX_BUFFERS]; int count; };
+struct arena { struct ptx_buffer list[PROGRAM_MAX_BUFFERS]; uint8_t *frozen[PROGRAM_MAX_BUFFERS]; int count; };
 
 static void arena_done(struct arena *a)
 {
     for (int i = 0; i < a->count; i++) {
         free(a->list[i].data);
         free(a->list[i].initialised);
+        free(a->frozen[i]);
     }
 }
 DEFINE_CLEANUP(arena, struct arena, arena_done(it))
+
+/* The space between the rows of a strided tensor is not the kernel's: its bytes, one bit each; NULL: there is none. */
+static uint8_t *gaps_of(const struct tensor *t, size_t bytes)
+{
+    if (!t || t->span_elements == t->elements)
+        return NULL;
+    uint8_t *frozen = xalloc(bytes / 8 + 8);
+    const int64_t size = dtype_bytes(t->dtype);
+    memset(frozen, 0xff, bytes / 8 + 1);
+    for (int64_t i = 0; i < t->elements; i++)
+        for (int64_t at = tensor_offset(t, i) * size, end = at + size; at < end; at++)
+            frozen[at / 8] &= (uint8_t)~(1u << at % 8);
+    return frozen;
+}
 
 static void lay_out(const struct device_program *p, const struct device_run *how, struct arena *a)
 {
@@ -137,6 +152,7 @@ static void lay_out(const struct device_program *p, const struct device_run *how
         *to = (struct ptx_buffer){
             .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);
+        to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
         if (b->output) {
             to->initialised = xalloc(bytes / 8 + 8);
             fill_pattern(to->data, bytes, how->poison);
@@ -238,7 +254,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
 {
     cleanup(arena) struct arena a = {.count = 0};
     struct ptx_run_options options = {
-        .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races, .wander = true};
+        .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races, .wander = true,
+        .schedule = how->explore ? PTX_EXPLORE : PTX_LOCKSTEP};
     if (how->thread_instruction_limit)
         options.limits.thread_instructions = how->thread_instruction_limit;
     if (how->wall_limit_ns)

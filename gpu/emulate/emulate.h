@@ -26,7 +26,7 @@ struct emulate_options {
     const char *file, *ops_dir, *cuda_home;
     const char *plan, *shape, *regime;
     const char *kernel, *grid, *block, *cluster, *shared;
-    const char *device, *target, *seed, *schedules, *threads, *sarif;
+    const char *device, *target, *seed, *schedules, *instructions, *threads, *sarif;
     struct repeated buffers, args, defines;
     bool cooperative, by_line, help;
 };
@@ -102,12 +102,14 @@ struct emulate_result {
     struct ptx_counts counts[PLAN_MAX_STEPS];    /* of the first schedule */
     struct ptx_depth depth[PLAN_MAX_STEPS];
     bool compared;                   /* with the operator's reference */
+    int64_t run_ns;                  /* in the emulator, all schedules together */
 };
 void emulate_result_done(struct emulate_result *r);
 DEFINE_CLEANUP(emulate_result, struct emulate_result, emulate_result_done(it))
+struct emulate_how { int schedules, threads; uint64_t first_seed, instruction_limit; bool by_line; };
 /* Seeds first_seed, first_seed + 1, ...; one run each. */
-bool emulate_run(struct emulate_problem *p, int schedules, uint64_t first_seed, int threads, bool by_line, struct emulate_result *ret,
-                 struct emulate_findings *f, struct err *err) MUST_CHECK;
+bool emulate_run(struct emulate_problem *p, const struct emulate_how *how, struct emulate_result *ret, struct emulate_findings *f,
+                 struct err *err) MUST_CHECK;
 
 /* ---- reports ---- */
 /* The 1-based line of a text, without its end; "" if there is none. Bounded, printable. */

@@ -25,6 +25,7 @@ static const struct { const char *name, *value; enum flag_kind kind; size_t at; 
     {"--cuda-home", "DIR", FLAG_VALUE, AT(cuda_home), "the CUDA toolkit, for .cu files (default: $CUDA_HOME, else /usr/local/cuda)"},
     {"--schedules", "N", FLAG_VALUE, AT(schedules), "in how many orders warps take turns, one run each (default: 4)"},
     {"--seed", "N", FLAG_VALUE, AT(seed), "of inputs, memory and schedules: equal seeds, equal runs (default: 1)"},
+    {"--instructions", "N", FLAG_VALUE, AT(instructions), "thread instructions of one launch after which it is an endless loop (default: 20000000000)"},
     {"--threads", "N", FLAG_VALUE, AT(threads), "host threads (default: one a CPU)"},
     {"--device", "NAME", FLAG_VALUE, AT(device), "H100, H200, B200 or A100: estimates the time of each launch there (an estimate, no measurement)"},
     {"--lines", NULL, FLAG_SWITCH, AT(by_line), "what each source line did, most instructions first"},

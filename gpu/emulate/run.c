@@ -4,6 +4,7 @@
  * the first schedule's result.
  */
 #include "gpu/emulate/emulate.h"
+#include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/judge/compare.h"
 
@@ -162,7 +163,7 @@ static void compare_schedules(const struct emulate_problem *p, const struct memo
 }
 
 /* ---- one schedule ---- */
-struct schedule { uint64_t seed; int threads; bool first, by_line; };
+struct schedule { const struct emulate_how *how; uint64_t seed; bool first; };
 
 static bool run_step(const struct emulate_problem *p, int i, const struct schedule *how, struct memory *m, struct emulate_result *r, bool *ret_clean,
                      struct emulate_findings *f, struct err *err)
@@ -180,13 +181,16 @@ static bool run_step(const struct emulate_problem *p, int i, const struct schedu
     for (int a = 0; a < launch.arg_count; a++)
         if (s->argument_buffer[a] >= 0)
             launch.args[a].value += m->list[s->argument_buffer[a]].address;
-    options.limits.threads = how->threads;
+    options.limits.threads = how->how->threads;
+    options.limits.thread_instructions = how->how->instruction_limit;
     if (how->first && p->device) {
-        r->depth[i] = (struct ptx_depth){.device = p->device, .by_line = how->by_line};
+        r->depth[i] = (struct ptx_depth){.device = p->device, .by_line = how->how->by_line};
         options.depth = &r->depth[i];
     }
+    const int64_t from = clock_mono_ns();
     if (!ptx_run(p->module, &launch, m->list, m->count, &options, &finding, &counts, err))
         return false;
+    r->run_ns += clock_mono_ns() - from;
     if (how->first)
         r->counts[i] = counts;
     *ret_clean = finding.kind == PTX_CLEAN;
@@ -214,18 +218,18 @@ static bool run_schedule(const struct emulate_problem *p, const struct schedule 
     return true;
 }
 
-bool emulate_run(struct emulate_problem *p, int schedules, uint64_t first_seed, int threads, bool by_line, struct emulate_result *ret,
-                 struct emulate_findings *f, struct err *err)
+bool emulate_run(struct emulate_problem *p, const struct emulate_how *wanted, struct emulate_result *ret, struct emulate_findings *f,
+                 struct err *err)
 {
     cleanup(memory) struct memory first = {.count = 0};
     bool first_clean = false;
     uint64_t atomics = 0;
-    ret->schedules = schedules;
-    ret->first_seed = first_seed;
-    for (int n = 0; n < schedules; n++) {
+    ret->schedules = wanted->schedules;
+    ret->first_seed = wanted->first_seed;
+    for (int n = 0; n < wanted->schedules; n++) {
         cleanup(memory) struct memory now = {.count = 0};
         struct memory *m = n ? &now : &first;
-        const struct schedule how = {.seed = first_seed + (uint64_t)n, .threads = threads, .first = n == 0, .by_line = by_line};
+        const struct schedule how = {.how = wanted, .seed = wanted->first_seed + (uint64_t)n, .first = n == 0};
         bool clean = false;
         if (!run_schedule(p, &how, m, ret, &clean, f, err))
             return false;

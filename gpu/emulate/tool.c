@@ -42,8 +42,8 @@ static void print_summary(FILE *to, const struct emulate_problem *p, const struc
         instructions += r->counts[i].thread_instructions;
         blocks += r->counts[i].blocks;
     }
-    fprintf(to, "%s: %s; %d schedule%s (seeds %llu to %llu)", p->path, f->count ? "findings" : "clean", r->schedules, r->schedules == 1 ? "" : "s",
-            (unsigned long long)r->first_seed, (unsigned long long)(r->first_seed + (uint64_t)r->schedules - 1));
+    fprintf(to, "%s: %s; %d schedule%s (seeds %llu to %llu) in %.1f ms", p->path, f->count ? "findings" : "clean", r->schedules, r->schedules == 1 ? "" : "s",
+            (unsigned long long)r->first_seed, (unsigned long long)(r->first_seed + (uint64_t)r->schedules - 1), (double)r->run_ns * 1e-6);
     if (!f->count)
         fprintf(to, ", %llu blocks, %llu thread instructions in the first%s", (unsigned long long)blocks, (unsigned long long)instructions,
                 r->compared ? "; results as the reference's" : "");
@@ -68,10 +68,11 @@ static int run(const struct emulate_options *o)
     struct emulate_findings *f = findings_memory;
     struct emulate_result *r = result_memory;
     struct err err = {0};
-    uint64_t seed, schedules, threads;
+    uint64_t seed, schedules, threads, instructions;
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     if (!number("--seed", o->seed, 0, INT64_MAX, 1, &seed, &err) || !number("--schedules", o->schedules, 1, MOST_SCHEDULES, 4, &schedules, &err) ||
-        !number("--threads", o->threads, 1, 64, cpus < 1 ? 1 : cpus > 64 ? 64 : (uint64_t)cpus, &threads, &err))
+        !number("--threads", o->threads, 1, 64, cpus < 1 ? 1 : cpus > 64 ? 64 : (uint64_t)cpus, &threads, &err) ||
+        !number("--instructions", o->instructions, 1, UINT64_MAX, ptx_default_limits.thread_instructions, &instructions, &err))
         return trouble(&err);
     p.seed = seed;
     if (o->device && !(p.device = ptx_device_find(o->device))) {
@@ -82,9 +83,11 @@ static int run(const struct emulate_options *o)
         p.device = ptx_device_find("H200");      /* counts by line are the same for all */
     if (!emulate_problem_make(o, &p, f, &err))
         return trouble(&err);
+    const struct emulate_how how = {.schedules = (int)schedules, .threads = (int)threads, .first_seed = seed ? seed : 1,
+                                    .instruction_limit = instructions, .by_line = o->by_line};
     FILE *to = o->sarif && !strcmp(o->sarif, "-") ? stderr : stdout;
     int status = EXIT_TROUBLE;
-    if (f->count || emulate_run(&p, (int)schedules, seed ? seed : 1, (int)threads, o->by_line, r, f, &err)) {
+    if (f->count || emulate_run(&p, &how, r, f, &err)) {
         emulate_print_findings(to, &p, f, r->schedules);
         if (r->schedules) {
             emulate_print_lines(to, &p, r);

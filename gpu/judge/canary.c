@@ -12,7 +12,7 @@
 
 #define SEED 0x63616e617279u
 #define TILE 16
-#define MAX_CANARIES 512
+#define MAX_CANARIES 1024
 
 enum yardstick { TABLE, ROUNDED, BASELINE, YARDSTICKS };
 static const char *const yardstick_names[] = {"the table", "a baseline that rounds once", "its own baseline"};

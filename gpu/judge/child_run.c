@@ -192,6 +192,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         .place = strcmp(place, "start") == 0 ? DEVICE_AT_START : strcmp(place, "odd") == 0 ? DEVICE_ODD : DEVICE_AT_END,
         .schedule_seed = child_u64(job, "schedule_seed"),
         .check_races = json_bool(job, "check_races", false),
+        .explore = json_bool(job, "explore", false),
         .wall_limit_ns = json_int(job, "wall_limit_ns", LIMIT_RUN_WALL_NS),
         .thread_instruction_limit = (uint64_t)json_int(job, "thread_instruction_limit", LIMIT_THREAD_INSTRUCTIONS),
         .threads = (int)json_int(job, "threads", 1),

@@ -294,9 +294,11 @@ static bool first_run(struct judge *j, struct judge_side *s, const struct run_or
 
 static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct comparison *previous, struct verdict *v, struct err *err)
 {
+    /* On sim the first explores: lanes apart must give what lanes together give. The second's counts are the ones that are used. */
     struct run_order first = {.regime = regime,
                               .poison = j->poison[0],
                               .schedule_seed = random_u64() & ~PTX_SEED_DESCENDING,
+                              .explore = !j->on_card,
                               .place = regime % 2 ? DEVICE_ODD : DEVICE_AT_END,
                               .instruction_limit = j->instruction_limit};
     struct run_order second = {.regime = regime,
@@ -317,6 +319,7 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     }
     /* Memory as in the first run, order as in the second: what still differs does so by the order of things, else by what was there. */
     first.schedule_seed = second.schedule_seed;
+    first.explore = second.explore;
     STEP(run_once(j, s, &first, "correct", v, err));
     int64_t again = 0;
     bool repeats = outputs_difference(j, before.list, s->outputs, &again) < 0;

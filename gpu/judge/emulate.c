@@ -26,19 +26,37 @@ static int64_t blocks_of(const struct plan *p)
     return sum;
 }
 
-static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, struct verdict *v, struct err *err)
+static void note_schedule(struct judge *j, const struct run_order *o)
+{
+    json_t *list = json_object_get(j->phase, "schedules");
+    char seed[24];
+    if (!list)
+        json_put(j->phase, "schedules", list = json_array());
+    snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)o->schedule_seed);
+    json_array_append_new(list, json_pack("{s:s,s:s}", "schedule", ptx_schedule_name(o->explore ? PTX_EXPLORE : PTX_LOCKSTEP), "seed", seed));
+}
+
+static bool emulate_once(struct judge *j, struct judge_side *s, uint64_t limit, bool explore, struct verdict *v, struct err *err)
 {
     const struct run_order o = {.regime = 0,
                                 .poison = j->poison[0],
                                 .schedule_seed = random_u64(),
                                 .place = DEVICE_AT_END,
                                 .check_races = true,
+                                .explore = explore,
                                 .instruction_limit = limit};
+    if (s == &j->sides[CANDIDATE])
+        note_schedule(j, &o);
+    STEP(run_ask(j, s, &o, "emulate", v, err));
+    return run_take(j, s, "emulate", v, err);
+}
+
+static bool emulate_side(struct judge *j, struct judge_side *s, uint64_t limit, struct verdict *v, struct err *err)
+{
     STEP(run_open(j, s, "sim", v, err));
     STEP(run_load(j, s, false, "emulate", v, err));
     STEP(run_inputs(j, s, 0, "emulate", v, err));
-    STEP(run_ask(j, s, &o, "emulate", v, err));
-    return run_take(j, s, "emulate", v, err);
+    return emulate_once(j, s, limit, false, v, err);
 }
 
 /* How many instructions, and how much time, are usual here: the baseline tells. */
@@ -82,6 +100,8 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
         *v = (struct verdict){.code = VERDICT_OK};
         return true;
     }
+    if (v->code == VERDICT_OK && !emulate_once(j, s, j->instruction_limit, true, v, err))
+        return false;
     if (v->code != VERDICT_OK)
         return true;
     j->emulated = true;

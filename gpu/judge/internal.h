@@ -41,7 +41,8 @@ struct judge_side {
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
-    json_t *counts;                     /* of the last run */
+    json_t *counts;                     /* of the last run in lockstep */
+    bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
     int64_t run_ns;                     /* what its last run took, by the child */
     double estimate_ns;
@@ -165,6 +166,7 @@ struct run_order {
     uint64_t poison, schedule_seed;
     enum device_place place;
     bool check_races;
+    bool explore;                       /* sim: lanes part at random; what the run counts is not kept */
     uint64_t instruction_limit;
 };
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;

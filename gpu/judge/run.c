@@ -179,7 +179,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
-    if (s->run.role == SANDBOX_RUN_SIM) {       /* a card counts nothing: what the emulator counted stays */
+    if (s->run.role == SANDBOX_RUN_SIM && (!s->exploring || !s->counts)) {       /* a card counts nothing: what the emulator counted stays */
         json_decref(s->counts);
         s->counts = json_incref((json_t *)(uintptr_t)counts);
     }
@@ -211,10 +211,12 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
     json_put_str(job, "schedule_seed", number);
     json_put_str(job, "place", places[o->place]);
     json_put_bool(job, "check_races", o->check_races);
+    json_put_bool(job, "explore", o->explore);
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
     json_put_int(job, "threads", j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     spoil(&s->out);
+    s->exploring = o->explore;
     return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }
 

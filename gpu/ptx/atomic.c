@@ -3,6 +3,19 @@
 #include "gpu/ptx/half.h"
 #include "gpu/ptx/opcode.h"
 
+/* min or max of one or two 16-bit floats. */
+static uint32_t half_extreme(bool least, enum ptx_type t, uint32_t a, uint32_t b)
+{
+    const bool bf = t == T_BF16 || t == T_BF16X2;
+    uint32_t r = 0;
+    for (unsigned at = 0; at < ptx_types[t].bytes * 8u; at += 16) {
+        const float x = bf ? b2f(a >> at & 0xffff) : h2f(a >> at & 0xffff), y = bf ? b2f(b >> at & 0xffff) : h2f(b >> at & 0xffff);
+        const float m = least ? f_min(x, y) : f_max(x, y);
+        r |= (bf ? f2b(m) : f2h(m)) << at;
+    }
+    return r;
+}
+
 uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint64_t c)
 {
     const bool sign = ptx_types[t].is_signed && !ptx_types[t].is_float, wide = ptx_types[t].bytes == 8;
@@ -19,12 +32,12 @@ uint64_t atomic_combine(int op, enum ptx_type t, uint64_t old, uint64_t b, uint6
         default: return old + b;
         }
     case M_MIN:
-        if (t == T_F16 || t == T_BF16)
-            return t == T_F16 ? f2h(f_min(h2f((uint32_t)old), h2f((uint32_t)b))) : f2b(f_min(b2f((uint32_t)old), b2f((uint32_t)b)));
+        if (ptx_types[t].is_float)
+            return half_extreme(true, t, (uint32_t)old, (uint32_t)b);
         return sign ? so < sb ? old : b : old < b ? old : b;
     case M_MAX:
-        if (t == T_F16 || t == T_BF16)
-            return t == T_F16 ? f2h(f_max(h2f((uint32_t)old), h2f((uint32_t)b))) : f2b(f_max(b2f((uint32_t)old), b2f((uint32_t)b)));
+        if (ptx_types[t].is_float)
+            return half_extreme(false, t, (uint32_t)old, (uint32_t)b);
         return sign ? so > sb ? old : b : old > b ? old : b;
     case M_AND: return old & b;
     case M_OR: return old | b;

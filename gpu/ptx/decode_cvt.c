@@ -197,7 +197,7 @@ static bool float_to_float(struct decoder *d, uint32_t dst, uint32_t a, enum ptx
     }
     if (is_half_one(from))
         a = step(d, from == T_F16 ? LANE_f16_f32 : LANE_bf16_f32, a, 4);
-    if (from == T_F32 && has(o, M_FTZ) && !is_half_one(to)) /* by an addition, that knows one NaN */
+    if ((from == T_F32 || from == T_BF16) && has(o, M_FTZ) && to != T_F16) /* by an addition, that knows one NaN */
         a = step(d, LANE_canon_f32, step(d, LANE_flush_f32, a, 4), 4);
     if (whole)
         a = step(d, integral(d, from64), a, from64 ? 8 : 4);
@@ -359,8 +359,8 @@ bool ptx_decode_cvt(struct decoder *d)
         lane_k(d, LANE_f32_tf32, dst, a, 0, 0, small_mode(o) | (has(o, M_SATFINITE) ? SMALL_FINITE : 0));
         return true;
     }
-    if (ptx_types[from].is_float) /* to 16 bits .ftz changes nothing */
-        set_mode(d, MODE_RN | (has(o, M_FTZ) && !is_half_one(to) ? MODE_FTZ : 0));
+    if (ptx_types[from].is_float) /* to f16 .ftz changes nothing */
+        set_mode(d, MODE_RN | (has(o, M_FTZ) && to != T_F16 ? MODE_FTZ : 0));
     const bool to_f = to == T_F32 || to == T_F64 || is_half_one(to), from_f = from == T_F32 || from == T_F64 || is_half_one(from);
     if (ptx_types[to].is_float != to_f || ptx_types[from].is_float != from_f)
         return false;

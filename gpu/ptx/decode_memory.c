@@ -215,31 +215,47 @@ bool ptx_decode_atom(struct decoder *d)
     for (int i = 0; i < (int)(sizeof ops / sizeof *ops); i++)
         if (has(o, ops[i]))
             op = i;
-    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || vector_of(o) != 1 || has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
+    const unsigned vec = vector_of(o);
+    if (op < 0 || o->type_count != 1 || ptx_types[t].bytes > 8 || ptx_types[t].bytes < 2 || has(o, M_ASYNC) || d->stmt->count < first + (cas ? 3u : 2u))
         return false;
     const bool fl = ptx_types[t].is_float;
     if (fl && ops[op] != M_ADD && !((ops[op] == M_MIN || ops[op] == M_MAX) && (t != T_F32 && t != T_F64)))
         return false;
-    uint32_t slot;
+    uint32_t slot, b[8], dst[8] = {0};
     int64_t offset;
-    if (!address(d, arg(d, first), &slot, &offset))
+    const struct operand *to = arg(d, 0), *from = arg(d, first + 1);
+    if (!address(d, arg(d, first), &slot, &offset) || (vec > 1 && (from->kind != O_LIST || from->count != vec)) ||
+        (vec > 1 && !red && (to->kind != O_LIST || to->count != vec)))
         return false;
-    const uint32_t b = source(d, arg(d, first + 1), t), c = cas ? source(d, arg(d, first + 2), t) : 0;
-    const uint32_t dst = red ? 0 : dest(d, arg(d, 0), t);
-    if (!b || (cas && !c) || (!red && !dst))
+    const uint32_t c = cas ? source(d, arg(d, first + 2), t) : 0;
+    for (unsigned i = 0; i < vec; i++) {
+        const struct operand value = vec > 1 ? d->m->operands[from->id + i] : *from;
+        if (!(b[i] = source(d, &value, t)))
+            return false;
+    }
+    for (unsigned i = 0; i < vec && !red; i++) {
+        const struct operand one = vec > 1 ? d->m->operands[to->id + i] : *to;
+        if (!(dst[i] = dest(d, &one, t)))
+            return false;
+    }
+    if (cas && !c)
         return false;
-    struct insn *i = emit(d, K_ATOM);
-    i->a = slot;
-    i->imm = offset;
-    i->dst = dst;
-    i->b = b;
-    i->c = c;
-    i->vec = 1;
-    i->size = ptx_types[t].bytes;
-    i->space = (uint8_t)space_of_op(o);
-    i->type = (uint8_t)t;
-    i->op = (uint8_t)ops[op];
-    i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0);
+    if (fl)
+        set_mode(d, MODE_RN | (t == T_F32 && has(o, M_GLOBAL) ? MODE_FTZ : 0)); /* as PTX says of f32 in global memory */
+    for (unsigned n = 0; n < vec; n++) { /* each item by itself */
+        struct insn *i = emit(d, K_ATOM);
+        i->a = slot;
+        i->imm = offset + (int64_t)n * ptx_types[t].bytes;
+        i->dst = dst[n];
+        i->b = b[n];
+        i->c = c;
+        i->vec = 1;
+        i->size = ptx_types[t].bytes;
+        i->space = (uint8_t)space_of_op(o);
+        i->type = (uint8_t)t;
+        i->op = (uint8_t)ops[op];
+        i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0);
+    }
     return true;
 }
 

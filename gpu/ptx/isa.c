@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ const struct ptx_isa_row *ptx_isa_row(int index)
 struct span { const char *at; size_t size; };
 /* `text`: "a|b|c" without brackets; each alternative begins with a dot but for the first word's group and plain parentheses. */
 struct part_group { struct span text; bool optional, is_type; };
-struct pattern_parts { struct part_group groups[MOST_GROUPS]; int count; };
+struct pattern_parts { struct part_group groups[MOST_GROUPS]; int count, least_words, most_words; };
 
 static struct span alternative(struct span text, int index)
 {
@@ -55,7 +56,7 @@ static int alternative_count(struct span text)
 /* "add.(rn|rz){.ftz}.f32": groups add; rn|rz; .ftz, optional; f32. The pattern is ours: what is wrong in it is a bug. */
 static void take_apart(const char *pattern, struct pattern_parts *ret)
 {
-    ret->count = 0;
+    *ret = (struct pattern_parts){0};
     for (const char *at = pattern; *at;) {
         BUG_ON(ret->count == MOST_GROUPS);
         struct part_group *g = &ret->groups[ret->count++];
@@ -72,16 +73,38 @@ static void take_apart(const char *pattern, struct pattern_parts *ret)
         first.size -= *first.at == '.';
         first.at += *first.at == '.';
         g->is_type = ret->count > 1 && ptx_type_find(first.at, first.size) != T_NONE;
+        int most = 0;
+        for (int k = 0; alternative(g->text, k).at; k++) {
+            const struct span one = alternative(g->text, k);
+            int words = 1;
+            for (size_t n = 1; n < one.size; n++)
+                words += one.at[n] == '.';
+            most = words > most ? words : most;
+        }
+        ret->most_words += most;
+        ret->least_words += !g->optional;
     }
+}
+
+static struct pattern_parts parsed[sizeof ptx_isa_rows / sizeof *ptx_isa_rows];
+static pthread_once_t parsed_once = PTHREAD_ONCE_INIT;
+static void parse_all(void)
+{
+    for (int i = 0; i < ptx_isa_row_count; i++)
+        take_apart(ptx_isa_rows[i].pattern, &parsed[i]);
+}
+static const struct pattern_parts *parts_of(const struct ptx_isa_row *row)
+{
+    pthread_once(&parsed_once, parse_all);
+    return &parsed[row - ptx_isa_rows];
 }
 
 bool ptx_isa_expand(const struct ptx_isa_row *row, int variant, struct ptx_isa_variant *ret)
 {
-    struct pattern_parts parts;
-    take_apart(row->pattern, &parts);
+    const struct pattern_parts *parts = parts_of(row);
     int choice[MOST_GROUPS];
-    for (int i = parts.count - 1; i >= 0; i--) { /* the last group counts fastest */
-        const int n = alternative_count(parts.groups[i].text) + parts.groups[i].optional;
+    for (int i = parts->count - 1; i >= 0; i--) { /* the last group counts fastest */
+        const int n = alternative_count(parts->groups[i].text) + parts->groups[i].optional;
         choice[i] = variant % n;
         variant /= n;
     }
@@ -89,8 +112,8 @@ bool ptx_isa_expand(const struct ptx_isa_row *row, int variant, struct ptx_isa_v
         return false;
     *ret = (struct ptx_isa_variant){0};
     size_t size = 0;
-    for (int i = 0; i < parts.count; i++) {
-        const struct part_group *g = &parts.groups[i];
+    for (int i = 0; i < parts->count; i++) {
+        const struct part_group *g = &parts->groups[i];
         if (g->optional && !choice[i])
             continue;
         const struct span text = alternative(g->text, choice[i] - g->optional);
@@ -217,11 +240,6 @@ static bool first_word_is(struct span text, struct span word)
     }
 }
 
-static struct span first_group(const char *pattern)
-{
-    return *pattern == '(' ? (struct span){pattern + 1, strcspn(pattern + 1, ")")} : (struct span){pattern, strcspn(pattern, ".{")};
-}
-
 static bool words_of(const char *opcode, struct match *ret)
 {
     ret->count = 0;
@@ -239,9 +257,9 @@ static bool words_of(const char *opcode, struct match *ret)
 
 static bool matches(const struct ptx_isa_row *row, struct match *m)
 {
-    struct pattern_parts parts;
-    take_apart(row->pattern, &parts);
-    m->parts = &parts;
+    m->parts = parts_of(row);
+    if (m->count < m->parts->least_words || m->count > m->parts->most_words)
+        return false;
     m->left = ((1u << m->count) - 1) & ~1u;
     m->steps = 0;
     return match_from(m, 1);
@@ -250,7 +268,7 @@ static bool matches(const struct ptx_isa_row *row, struct match *m)
 bool ptx_isa_matches(const struct ptx_isa_row *row, const char *opcode)
 {
     struct match m;
-    return words_of(opcode, &m) && first_word_is(first_group(row->pattern), m.words[0]) && matches(row, &m);
+    return words_of(opcode, &m) && first_word_is(parts_of(row)->groups[0].text, m.words[0]) && matches(row, &m);
 }
 
 int ptx_isa_find(const char *opcode)
@@ -259,7 +277,7 @@ int ptx_isa_find(const char *opcode)
     if (!words_of(opcode, &m))
         return -1;
     for (int i = 0; i < ptx_isa_row_count; i++)
-        if (first_word_is(first_group(ptx_isa_rows[i].pattern), m.words[0]) && matches(&ptx_isa_rows[i], &m))
+        if (first_word_is(parts_of(&ptx_isa_rows[i])->groups[0].text, m.words[0]) && matches(&ptx_isa_rows[i], &m))
             return i;
     return -1;
 }
@@ -269,7 +287,7 @@ bool ptx_isa_has_family(const char *opcode)
     const struct span word = {opcode, strcspn(opcode, ".")};
     for (int i = 0; i < ptx_isa_row_count; i++)
         if (ptx_isa_rows[i].group != ISA_MEMORY && ptx_isa_rows[i].group != ISA_SYNC && ptx_isa_rows[i].group != ISA_MATRIX &&
-            ptx_isa_rows[i].group != ISA_NOTHING && first_word_is(first_group(ptx_isa_rows[i].pattern), word))
+            ptx_isa_rows[i].group != ISA_NOTHING && first_word_is(parts_of(&ptx_isa_rows[i])->groups[0].text, word))
             return true;
     return false;
 }

@@ -53,7 +53,7 @@ struct ptx_isa_operand {
     int64_t most;          /* an immediate's largest value */
 };
 struct ptx_isa_variant {
-    char opcode[96];
+    char opcode[160];
     enum ptx_type types[4];
     int type_count, result_count, source_count;
     struct ptx_isa_operand results[2], sources[ISA_MAX_OPERANDS];

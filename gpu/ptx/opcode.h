@@ -11,23 +11,23 @@
     X(bfe, bits, INT) X(bfi, bits, INT) X(bfind, bits, INT) X(bmsk, bits, INT) X(bra, bra, CONTROL)                     \
     X(brev, bits, INT) X(brkpt, trap, CONTROL) X(brx, brx, CONTROL) X(call, call, CONTROL) X(clz, bits, INT)            \
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
-    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, none, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
+    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, nop, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
     X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, griddepcontrol, CONTROL)                   \
-    X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, none, MATRIX)                \
+    X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, ldmatrix, MATRIX)                \
     X(ldu, ld, GLOBAL) X(lg2, sfu, SFU) X(lop3, bits, INT) X(mad, arith, INT) X(mad24, arith, INT) X(madc, carry, INT)   \
     X(mapa, mapa, CONTROL) X(match, match, SHUFFLE) X(max, arith, INT) X(mbarrier, mbarrier, BARRIER)                       \
-    X(membar, fence, BARRIER) X(min, arith, INT) X(mma, none, MATRIX) X(mov, mov, MOVE) X(movmatrix, none, MATRIX)      \
+    X(membar, fence, BARRIER) X(min, arith, INT) X(mma, mma, MATRIX) X(mov, mov, MOVE) X(movmatrix, movmatrix, MATRIX)      \
     X(mul, arith, INT) X(mul24, arith, INT) X(multimem, none, ATOMIC) X(nanosleep, nop, CONTROL) X(neg, unary, INT)     \
     X(not, logic, INT) X(or, logic, INT) X(pmevent, nop, OTHER) X(popc, bits, INT) X(prefetch, prefetch, OTHER)              \
     X(prefetchu, prefetch, OTHER) X(prmt, bits, INT) X(rcp, sfu, SFU) X(red, atom, ATOMIC) X(redux, redux, SHUFFLE)          \
     X(rem, arith, INT) X(ret, ret, CONTROL) X(rsqrt, sfu, SFU) X(sad, arith, INT) X(selp, selp, INT)                    \
     X(set, setp, INT) X(setmaxnreg, nop, CONTROL) X(setp, setp, INT) X(shf, bits, INT) X(shfl, shfl, SHUFFLE)           \
     X(shl, logic, INT) X(shr, logic, INT) X(sin, sfu, SFU) X(slct, selp, INT) X(sqrt, sfu, SFU) X(st, st, GLOBAL)       \
-    X(stackrestore, none, OTHER) X(stacksave, none, OTHER) X(stmatrix, none, MATRIX) X(sub, arith, INT)                 \
+    X(stackrestore, none, OTHER) X(stacksave, none, OTHER) X(stmatrix, stmatrix, MATRIX) X(sub, arith, INT)                 \
     X(subc, carry, INT) X(suld, none, GLOBAL) X(sust, none, GLOBAL) X(szext, bits, INT) X(tanh, sfu, SFU)               \
     X(tcgen05, none, MATRIX) X(tensormap, none, OTHER) X(testp, testp, F32) X(tex, none, GLOBAL) X(trap, trap, CONTROL) \
-    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, none, MATRIX) X(xor, logic, INT)
+    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, wmma, MATRIX) X(xor, logic, INT)
 
 enum ptx_base {
 #define X(name, decoder, cls) B_##name,
@@ -42,7 +42,8 @@ enum ptx_base {
     X(NO_COMPLETE, "noComplete") X(TEST_WAIT, "test_wait") X(TRY_WAIT, "try_wait") X(PARITY, "parity")                   \
     X(PENDING_COUNT, "pending_count") X(NOINC, "noinc") X(MBARRIER_BYTES, "mbarrier::complete_tx::bytes")                \
     X(MULTICAST, "multicast::cluster") X(BULK_GROUP, "bulk_group") X(READ, "read") X(REDUCE, "reduce") X(CP_MASK, "cp_mask") \
-    X(PREFETCH, "prefetch") X(MBARRIER_INIT, "mbarrier_init") X(LAUNCH_DEPENDENTS, "launch_dependents")
+    X(PREFETCH, "prefetch") X(MBARRIER_INIT, "mbarrier_init") X(LAUNCH_DEPENDENTS, "launch_dependents")                    \
+    X(ROW, "row") X(COL, "col") X(X1, "x1") X(X2, "x2") X(X4, "x4") X(TRANS, "trans") X(LOAD, "load") X(STORE, "store") X(MMA, "mma")
 
 /* X(code, text) */
 #define PTX_MOD_TABLE(X)                                                                                                 \

@@ -158,8 +158,11 @@ enum ptx_class {
 
 /*
  * Runs one launch to its end or to the first finding. Buffers' data and initialised bits change in place. Every access is
- * checked: bounds, read-only, initialised bytes (global, shared, local, registers that were never written), alignment, and
- * shared-memory races between warps, and different values that blocks write to the same place, where `check_races`. `schedule_seed` orders warps; equal seeds, equal runs.
+ * checked: bounds, read-only, bytes that must keep their bits, initialised bytes (global, shared, local, registers that were never
+ * written), alignment; where `check_races`, races by what happened before what: on shared memory and on buffers that may be written,
+ * between warps, blocks, launches that overlap, and, exploring, lanes of a warp. A store of what is there already is no race.
+ * Initialised bits are the caller's to reset before each sequence of launches: leftovers of another one are found by them.
+ * `schedule_seed` orders warps, and says how lanes part; equal seeds, equal runs (on one host thread).
  */
 #define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
 struct ptx_device_row;
@@ -203,7 +206,7 @@ struct ptx_run_options {
     /* As a card does it: a block's memory counts as written, and what is stored to the module's variables stays there until
      * ptx_free (so one run at a time). For showing what a checker without these checks would see, never for a verdict. */
     bool lenient;
-    struct ptx_depth *depth;      /* NULL: not counted in depth, which costs a third more */
+    struct ptx_depth *depth;      /* NULL: not counted in depth, which takes a run three to five times as long */
 };
 bool ptx_run(const struct ptx_module *m, const struct ptx_launch *launch, struct ptx_buffer *buffers, int buffer_count,
              const struct ptx_run_options *options, struct ptx_finding *ret_finding, struct ptx_counts *ret_counts,

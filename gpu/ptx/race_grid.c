@@ -311,23 +311,27 @@ static uint32_t mask_of(uint64_t first, uint64_t last) /* bytes of a sector, bot
 }
 
 /* All sectors nobody's or ours: the usual case. False: not so, and nothing is changed. */
+typedef uint32_t entry_words __attribute__((vector_size(16), aligned(8)));   /* writer, writes, reader, reads */
 static bool row_is_ours(struct touch *t, uint64_t start, uint64_t end, uint32_t me, bool store)
 {
     const uint64_t first = start >> 5, last = end >> 5;
-    uint32_t strange = 0;
-    for (uint64_t s = first; s <= last; s++)
-        strange |= (uint32_t)(t[s].writer && t[s].writer != me) | (uint32_t)(t[s].reader && t[s].reader != me);
-    if (strange)
+    const entry_words ours = {me, 0, me, 0}, none = {0, 0, 0, 0}, who = {~0u, 0, ~0u, 0};
+    entry_words strange = none;
+    for (uint64_t s = first; s <= last; s++) {
+        entry_words e;
+        memcpy(&e, &t[s], sizeof e);
+        strange |= (entry_words)((e != none) & (e != ours)) & who;
+    }
+    if (strange[0] | strange[2])
         return false;
+    const entry_words side = store ? (entry_words){~0u, ~0u, 0, 0} : (entry_words){0, 0, ~0u, ~0u};
     for (uint64_t s = first; s <= last; s++) {
         const uint32_t mask = mask_of(s == first ? start & 31 : 0, s == last ? end & 31 : 31);
-        if (store) {
-            t[s].writer = me;
-            t[s].writes |= mask;
-        } else {
-            t[s].reader = me;
-            t[s].reads |= mask;
-        }
+        const entry_words now = (entry_words){me, mask, me, mask} & side;
+        entry_words e;
+        memcpy(&e, &t[s], sizeof e);
+        e |= now;               /* the actor is nobody's, 0, or ours already */
+        memcpy(&t[s], &e, sizeof e);
     }
     return true;
 }

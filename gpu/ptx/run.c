@@ -336,7 +336,7 @@ static void *worker_main(void *arg)
         k->counts.blocks += c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
         if (k->depth)
-            depth_unit_end(k, number, fine);
+            depth_unit_end(k, turn, fine);
         if (!fine) {
             if (k->finding.kind != PTX_CLEAN)
                 found(k, turn);

@@ -1,5 +1,6 @@
 /* What lanes of a warp tell each other, and barriers of a block. */
 #include "gpu/ptx/machine.h"
+#include "gpu/ptx/matrix.h"
 #include "gpu/ptx/opcode.h"
 
 #include <string.h>
@@ -109,6 +110,7 @@ bool sync_execute(struct warp *w, const struct insn *i, uint32_t active)
     case K_VOTE: vote(w, i, active); break;
     case K_MATCH: match(w, i, active); break;
     case K_REDUX: reduce(w, i, active); break;
+    case K_MATRIX: return matrix_execute(w, i, active);
     default: break; /* bar.warp.sync */
     }
     return true;

@@ -38,7 +38,7 @@ static void each_checked(struct decoder *d, const struct stmt *s, const struct o
         const struct operand *x = &d->m->operands[s->first + k];
         if (x->kind == O_ADDRESS && x->base == O_REG)
             visit(d, x->id, context);
-        else if ((k && (o->base == B_st || o->base == B_red || o->base == B_atom)) || (!k && o->base == B_brx))
+        else if ((k && (o->base == B_st || o->base == B_red || o->base == B_atom || o->base == B_mma || o->base == B_stmatrix || o->base == B_wmma)) || (!k && o->base == B_brx))
             each_register(d, x, 0, visit, context);
     }
 }

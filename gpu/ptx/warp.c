@@ -219,6 +219,13 @@ static void note_use(struct warp *w, const struct insn *i)
 }
 
 /* ---- instructions that lanes do together ---- */
+static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+{
+    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
+          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
+    return -1;
+}
+
 /* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
 static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
 {
@@ -229,26 +236,40 @@ static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, 
     return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
 }
 
-static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
+/* Lets the other splits go on that waited with lanes of `done`, and this one like any other: 2. Nobody waited: 1. */
+static int sync_done(struct warp *w, int current, const struct insn *i, uint32_t named, uint32_t active, uint32_t done)
 {
-    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-    return -1;
+    if (done == active)
+        return 1;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && waits_too(w, i, named, &w->splits[n]) & done) {
+            w->splits[n].state = SPLIT_RUN;
+            w->splits[n].pc++;
+        }
+    w->splits[current].state = SPLIT_RUN;
+    w->splits[current].pc = (uint32_t)(i - w->block->worker->machine->module->code) + 1;
+    splits_merge(w);
+    return 2;
 }
 
-static void sync_go_on(struct warp *w, int split)
+/* Lanes of this split and of those that wait at this very instruction. */
+static uint32_t sync_here(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
-    w->splits[split].state = SPLIT_RUN;
-    w->splits[split].pc++;
+    const struct insn *code = w->block->worker->machine->module->code;
+    for (int n = 0; n < w->split_count; n++)
+        if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i)
+            active |= active_of(w, i, w->splits[n].mask);
+    return active;
 }
 
 /*
  * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
  * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
  */
-static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active, uint32_t here)
+static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), pc = (uint32_t)(i - w->block->worker->machine->module->code);
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d), here = sync_here(w, current, i, active);
+    const struct insn *code = w->block->worker->machine->module->code;
     uint32_t set = active;
     for (uint32_t more = 0; more != set;) {
         set |= more;
@@ -263,7 +284,7 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
             more |= need;
         }
         for (int n = 0; n < w->split_count; n++)
-            if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & more)
+            if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i && active_of(w, i, w->splits[n].mask) & more)
                 more |= active_of(w, i, w->splits[n].mask);
     }
     for (uint32_t rest = set; rest;) {
@@ -275,10 +296,16 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
         lane_meet(w, group & set);
         rest &= ~group;
     }
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc && active_of(w, i, w->splits[n].mask) & set)
-            sync_go_on(w, n);
-    return set == active ? 1 : 2;
+    return sync_done(w, current, i, 0, active, set);
+}
+
+static bool masks_differ(struct warp *w, const struct insn *i, uint32_t lanes, uint32_t named)
+{
+    const uint32_t *masks = (const uint32_t *)slot(w, i->d);
+    uint32_t other = 0;
+    for (int l = 0; l < WARP_LANES; l++)
+        other |= (uint32_t)(masks[l] != named) << l;
+    return other & lanes;
 }
 
 /*
@@ -288,37 +315,25 @@ static int sync_groups(struct warp *w, int current, const struct insn *i, uint32
 static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
 {
     const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), named = masks[first_lane(active)], need = named & w->alive;
-    uint32_t here = active, at_this = active;
-    bool mixed = false;
-    for (int n = 0; n < w->split_count; n++) {
-        here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
-        if (n != current && w->splits[n].state == SPLIT_SYNC && w->splits[n].pc == pc)
-            at_this |= active_of(w, i, w->splits[n].mask);
-    }
-    for (int l = 0; named != FULL_MASK && l < WARP_LANES; l++)
-        mixed |= at_this >> l & 1 && masks[l] != named;
-    if (!mixed && active & ~named)
+    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
+    uint32_t here = active;
+    int r = 1;
+    if (named != FULL_MASK && masks_differ(w, i, sync_here(w, current, i, active), named)) {
+        r = sync_groups(w, current, i, active);
+    } else if (active & ~named) {
         return sync_unnamed(w, i, first_lane(active & ~named), named);
-    int r = mixed ? sync_groups(w, current, i, active, at_this) : (here & need) == need;
-    if (r <= 0) {
+    } else {
+        for (int n = 0; n < w->split_count; n++)
+            here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
+        r = (here & need) != need ? 0 : sync_execute(w, i, here) ? 1 : -1;
+        if (r > 0) {
+            lane_meet(w, here);
+            r = sync_done(w, current, i, named, active, here);
+        }
+    }
+    if (!r) {
         w->splits[current].state = SPLIT_SYNC;
         w->splits[current].pc = pc;
-        return r;
-    }
-    if (!mixed) {
-        if (!sync_execute(w, i, here))
-            return -1;
-        lane_meet(w, here);
-        r = here == active ? 1 : 2;
-        for (int n = 0; r == 2 && n < w->split_count; n++)
-            if (n != current && waits_too(w, i, named, &w->splits[n]))
-                sync_go_on(w, n);
-    }
-    if (r == 2) {
-        w->splits[current].pc = pc;
-        sync_go_on(w, current);
-        splits_merge(w);
     }
     return r;
 }
@@ -386,6 +401,7 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
 {
     struct worker *k = w->block->worker;
@@ -440,7 +456,6 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
     }
 }
 
-#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
@@ -636,6 +651,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_MATCH:
         case K_REDUX:
         case K_WARP_BAR:
+        case K_MATRIX:
             if (active) {
                 const int r = sync_try(w, current, i, active);
                 if (r != 1)

@@ -15,7 +15,7 @@ struct app {
     const struct config *config;
     struct store *store;
     struct jobs *jobs;
-    const struct op_set *ops;
+    _Atomic(const struct op_set *) ops; /* another set when an operator is registered; one once read stays as it is */
     const struct signer *signer;
     struct auth *auth;
     struct http_server *http;          /* NULL in tests without sockets */
@@ -28,6 +28,7 @@ struct app {
     struct rate *rate;
     struct shape_memory *shapes;
     struct files *files;
+    struct registry *registry;
     int64_t started_ns;                /* clock_wall_ns */
 };
 
@@ -112,6 +113,13 @@ json_t *devices_get(struct devices *d, char *why, size_t why_size);
 /* Waits for the first answer; for main, before jobs start. */
 void devices_await(struct devices *d, int64_t limit_ns);
 
+/* ---- operators registered over HTTP (registry.c, registered.c) ---- */
+struct registry;
+/* Adds the stored ones to app->ops. What cannot be read any more is left out and logged. */
+struct registry *registry_new(struct app *app, const struct spawn_config *spawn);
+/* Stops looking at operators. A judge that hangs is left behind with the memory, as are all operators then. */
+void registry_free(struct registry *r);
+
 /* ---- files (files.c) ---- */
 struct files;
 struct files *files_new(void);
@@ -122,7 +130,7 @@ bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, candidates_get;
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
-http_handler ops_list, ops_get, shape_hash_post;
+http_handler ops_list, ops_get, ops_put, shape_hash_post;
 http_handler devices_list, signing_key_get, health_get, ready_get, metrics_get, openapi_get, problems_get;
 http_handler tokens_list, tokens_post, tokens_delete;
 http_handler files_get;

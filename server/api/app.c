@@ -60,17 +60,20 @@ void app_open(struct app *app, const struct spawn_config *spawn)
     app->rate = rate_new(c->submits_per_minute);
     app->shapes = shape_memory_new();
     app->files = files_new();
+    app->registry = registry_new(app, spawn);
     app->devices = devices_new(spawn, c->device_refresh_s * 1000000000, devices_changed, app);
 }
 
 void app_close(struct app *app)
 {
+    registry_free(app->registry);
     devices_free(app->devices);
     cache_free(app->cache);
     idempotency_free(app->idempotency);
     rate_free(app->rate);
     shape_memory_free(app->shapes);
     files_free(app->files);
+    app->registry = NULL;
     app->devices = NULL;
     app->cache = NULL;
     app->idempotency = NULL;

@@ -23,6 +23,7 @@ const struct route api_routes[] = {
     {HTTP_POST, "/v1/shape-hash", shape_hash_post, SCOPE_READ, ROUTE_JSON},
     {HTTP_GET, "/v1/ops", ops_list, SCOPE_READ, 0},
     {HTTP_GET, "/v1/ops/{name}", ops_get, SCOPE_READ, 0},
+    {HTTP_PUT, "/v1/ops/{name}", ops_put, SCOPE_ADMIN, ROUTE_JSON | ROUTE_WAITS},
     {HTTP_GET, "/v1/devices", devices_list, SCOPE_READ, ROUTE_WAITS},
     {HTTP_GET, "/v1/signing-key", signing_key_get, SCOPE_NONE, 0},
     {HTTP_GET, "/v1/tokens", tokens_list, SCOPE_ADMIN, 0},

@@ -57,7 +57,7 @@ struct entry {
 struct jobs {
     struct jobs_config config;
     struct store *store;
-    const struct op_set *ops;
+    _Atomic(const struct op_set *) ops;
     const struct signer *signer;
     int thread_count;
     pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */

@@ -62,6 +62,11 @@ struct jobs_config {
 /* Finds jobs that were queued or running and continues them. signer signs certificates; borrowed, as are store and ops. */
 bool jobs_start(const struct jobs_config *config, struct store *store, const struct op_set *ops, const struct signer *signer,
                 struct jobs **ret, struct err *err) MUST_CHECK;
+/*
+ * From now on jobs are of these operators. A shape under work keeps its own; one not begun whose operator has another version now fails
+ * and says so. All sets ever given live as long as the jobs.
+ */
+void jobs_set_ops(struct jobs *j, const struct op_set *ops);
 /* Stops taking steps, waits for the write in progress (not for a judgement: that is killed and judged again next time). */
 void jobs_stop(struct jobs *j);
 

@@ -94,6 +94,13 @@ static bool find_baseline(struct run *r, const char *mode, json_t **ret, double 
     return true;
 }
 
+/* Registered operators lie each in a folder of its own, the others together: the judge is shown the one that holds this one's. */
+static char *folder_of_folder(const struct op *op)
+{
+    const char *slash = strrchr(op->dir, '/');
+    return slash && slash > op->dir ? xstrndup(op->dir, (size_t)(slash - op->dir)) : xstrdup(op->dir);
+}
+
 static bool make_task(struct run *r, const json_t *record, const char *mode, json_t **ret, struct err *err)
 {
     cleanup(json) json_t *baseline = NULL;
@@ -187,12 +194,16 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
     cleanup(json) json_t *task = NULL;
     if (!make_task(r, record, mode, &task, err))
         return JUDGE_GIVE_UP;
+    struct spawn_config spawn = r->j->config.spawn;
+    cleanup(str) char *ops_dir = folder_of_folder(r->shape.op);
+    if (spawn.ops_dir)
+        spawn.ops_dir = ops_dir;
     for (;;) {
         struct err why = {0};
         cleanup(json) json_t *before = json_deep_copy(json_object_get(record, "phases"));
         if (must_stop(r))
             return JUDGE_STOP;
-        if (spawn_judge(&r->j->config.spawn, task, on_progress, on_cancelled, &g, ret, &why)) {
+        if (spawn_judge(&spawn, task, on_progress, on_cancelled, &g, ret, &why)) {
             if (g.lost) {   /* it answered, but its progress is not all in the store */
                 judge_answer_done(ret);
                 return JUDGE_STOP;

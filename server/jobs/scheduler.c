@@ -224,6 +224,11 @@ static void stop_threads(struct jobs *j)
         pthread_join(j->threads[i], NULL);
 }
 
+void jobs_set_ops(struct jobs *j, const struct op_set *ops)
+{
+    j->ops = ops;
+}
+
 bool jobs_start(const struct jobs_config *config, struct store *store, const struct op_set *ops, const struct signer *signer,
                 struct jobs **ret, struct err *err)
 {

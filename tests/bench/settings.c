@@ -2,6 +2,7 @@
  * Template settings as a set of ready kernels, and their times on a card: what the estimate is calibrated with and judged by.
  *
  *   bench_settings pack DIR            compiles and assembles a fixed sample of settings (no card needed) into DIR
+ *   bench_settings pack-others DIR     the same of other shapes, which no calibration has seen
  *   bench_settings time DIR OUT.json   on a card: each one's time a launch, graph-rotated as the judge does it
  *   bench_settings count DIR OUT.json  in the emulator: what each one does, and the estimate of it
  *
@@ -23,7 +24,8 @@
 #define GRAPH_NS 600000.0
 #define MOST_LAUNCHES 400
 
-static const struct { const char *shape; int settings; } cases[] = {
+struct sample { const char *shape; int settings; };
+static const struct sample cases[] = {
     {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":1,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 24},
     {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 40},
     {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":16,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}", 24},
@@ -36,6 +38,16 @@ static const struct { const char *shape; int settings; } cases[] = {
     {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":4096,\"N\":8192}}", 24},
     {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":16,\"N\":16384}}", 24},
     {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":128,\"N\":2048},\"dtypes\":{\"io\":\"f32\"}}", 24},
+};
+
+/* Shapes that the calibration never saw: how the estimate does on other ones. */
+static const struct sample others[] = {
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":32,\"H\":4,\"HV\":32,\"K\":128,\"V\":128}}", 12},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":2,\"H\":2,\"HV\":4,\"K\":256,\"V\":128}}", 12},
+    {"{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":12,\"H\":4,\"HV\":8,\"K\":128,\"V\":256},\"dtypes\":{\"io\":\"f16\",\"state\":\"f16\"}}", 12},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":1024,\"N\":1024},\"dtypes\":{\"io\":\"f16\"}}", 12},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":256,\"N\":5120}}", 12},
+    {"{\"op\":\"rmsnorm\",\"axes\":{\"R\":2,\"N\":32768}}", 12},
 };
 
 static struct op_set ops;
@@ -163,15 +175,15 @@ static void pack_case(struct pack *p, const char *text, int wanted)
     }
 }
 
-static int run_pack(const char *dir)
+static int run_pack(const char *dir, const struct sample *list, size_t count)
 {
     struct pack p = {.dir = dir, .list = json_array()};
     struct err err = {0};
     if (!toolkit_find(NULL, &p.toolkit, &err))
         die("toolkit", err.text);
     mkdir(dir, 0755);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        pack_case(&p, cases[i].shape, cases[i].settings);
+    for (size_t i = 0; i < count; i++)
+        pack_case(&p, list[i].shape, list[i].settings);
     cleanup(str) char *path = xfmt("%s/index.json", dir);
     write_json(path, p.list);
     printf("%zu kernels in %s\n", json_array_size(p.list), dir);
@@ -377,13 +389,15 @@ int main(int argc, char **argv)
         die("operators", err.text);
     int rc = 2;
     if (argc == 3 && !strcmp(argv[1], "pack"))
-        rc = run_pack(argv[2]);
+        rc = run_pack(argv[2], cases, sizeof cases / sizeof *cases);
+    else if (argc == 3 && !strcmp(argv[1], "pack-others"))
+        rc = run_pack(argv[2], others, sizeof others / sizeof *others);
     else if (argc == 4 && !strcmp(argv[1], "time"))
         rc = run_time(argv[2], argv[3]);
     else if (argc == 4 && !strcmp(argv[1], "count"))
         rc = run_count(argv[2], argv[3]);
     else
-        fprintf(stderr, "usage: bench_settings pack DIR | time DIR OUT.json | count DIR OUT.json\n");
+        fprintf(stderr, "usage: bench_settings pack DIR | pack-others DIR | time DIR OUT.json | count DIR OUT.json\n");
     op_set_done(&ops);
     return rc;
 }

@@ -212,7 +212,7 @@ static void make_group(struct maker *m)
         return;
     }
     code(m, "and.b32 %%t0, %%me, 32; setp.ne.u32 %%tp, %%t0, 0; @%%tp bra take%u;\n", label);
-    code(m, "st.shared.b32 [%%groupslot], $r; barrier.arrive %%group, 64; bra taken%u;\n", label);
+    code(m, "st.shared.b32 [%%groupslot], $r; bar.warp.sync 0xffffffff; barrier.arrive %%group, 64; bra taken%u;\n", label);
     code(m, "take%u: barrier.sync %%group, 64; sub.u32 %%t1, %%groupslot, 128; ld.shared.u32 $r, [%%t1];\ntaken%u: bar.sync 0;\n", label, label);
 }
 

@@ -1,6 +1,6 @@
 /*
  * Straight code of random kernels. A pattern's alternatives in (a|b) are chosen at random, its letters become random registers of
- * that kind, 'i' is an r register or a number, 'j' one of at most 255; %t and %s are temporary. Left out: what PTX leaves open (division by zero, the bits
+ * that kind, 'i' is an r register or a number, 'j' one below 32; %t and %s are temporary. Left out: what PTX leaves open (division by zero, the bits
  * of a NaN of f32 or f64 seen as an integer, approximations, unsuffixed float arithmetic that may be fused).
  */
 #include "tests/truth/random.h"
@@ -45,10 +45,10 @@ static void operand(struct maker *m, char kind)
     static const struct { char kind; uint8_t count; } files[] = {{'r', STATE_R}, {'l', STATE_L}, {'f', STATE_F}, {'d', STATE_D},
                                                                 {'h', STATE_H}, {'x', STATE_X}, {'p', STATE_P}, {'u', STATE_U}};
     static const char *const numbers[] = {"0", "1", "2", "3", "5", "8", "13", "16", "31", "32", "33", "100", "255", "0x7fff", "0x12345", "0x7fffffff", "-1", "-7"};
-    enum { BYTES = 13 }; /* the first are no more than 255 */
+    enum { PLACES = 9 }; /* the first are places in a word */
     if (kind == 'i' || kind == 'j') {
         if (pick(m, 2)) {
-            buf_str(m->to, numbers[pick(m, kind == 'i' ? COUNT(numbers) : BYTES)]);
+            buf_str(m->to, numbers[pick(m, kind == 'i' ? COUNT(numbers) : PLACES)]);
             return;
         }
         kind = 'r';

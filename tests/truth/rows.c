@@ -16,15 +16,15 @@ uint64_t truth_hash(uint64_t start, const void *data, size_t bytes)
     return start ^ start >> 29;
 }
 
+bool truth_row_close(const char *text)
+{
+    return strstr(text, ".approx") || strstr(text, ".full");
+}
+
 /* ---- expansion ---- */
 struct rows { struct truth_row *items; size_t count, capacity; };
 
-static double ulps_of(const char *text)
-{
-    return strstr(text, ".approx") || strstr(text, ".full") ? 2 : 0; /* the test knows more: what PTX documents of each */
-}
-
-/* `text` has `done` characters that are final; the rest may have alternatives, none inside another. */
+/* No alternative inside another. */
 static void expand(struct rows *to, const char *text)
 {
     const char *open = strchr(text, '(');
@@ -35,7 +35,6 @@ static void expand(struct rows *to, const char *text)
         }
         struct truth_row *row = &to->items[to->count++];
         snprintf(row->text, sizeof row->text, "%s", text);
-        row->ulps = ulps_of(text);
         return;
     }
     const char *end = strchr(open, ')'), *from = open + 1;
@@ -50,7 +49,7 @@ static void expand(struct rows *to, const char *text)
     }
 }
 
-size_t truth_rows(struct truth_row **ret)
+size_t truth_listed_rows(struct truth_row **ret)
 {
     struct rows rows = {0};
     for (size_t i = 0; i < truth_row_pattern_count; i++)
@@ -62,7 +61,7 @@ size_t truth_rows(struct truth_row **ret)
 /* ---- the shape ---- */
 static char letter_of(const struct truth_operand *o) /* of the register class */
 {
-    return o->kind == 'p' ? 'p' : truth_kind_halves(o->kind) ? 'h' : o->words == 2 ? 'l' : 'r';
+    return o->kind == 'p' || o->kind == 'y' ? o->kind : truth_kind_halves(o->kind) ? 'h' : o->words == 2 ? 'l' : 'r';
 }
 
 /* Walks over the text; writes the instruction with registers in place of kinds to `to`, if given. */
@@ -142,7 +141,7 @@ bool truth_row_shape(const char *text, struct truth_shape *ret, struct err *err)
     }
     if (s.in_words > TRUTH_MOST_WORDS || s.out_words > TRUTH_MOST_WORDS)
         return err_set(err, ERR_INVALID, "%s: too many words", text);
-    s.threads = matrix || s.cell ? 2048 : ulps_of(text) > 0 ? 1024 : sources == 1 ? half ? 65536 : 2048 : 6144;
+    s.threads = matrix || s.cell ? 2048 : truth_row_close(text) ? 1024 : sources == 1 ? half ? 65536 : 2048 : 6144;
     *ret = s;
     return true;
 }
@@ -162,7 +161,7 @@ static void declare(struct buf *to, const struct truth_shape *s)
         if (o->kind == '[')
             continue;
         const char c = letter_of(o);
-        buf_fmt(to, ".reg .%s %%%c%u; ", c == 'p' ? "pred" : c == 'h' ? "b16" : c == 'l' ? "b64" : "b32", c, i);
+        buf_fmt(to, ".reg .%s %%%c%u; ", c == 'p' ? "pred" : c == 'h' ? "b16" : c == 'y' ? "b8" : c == 'l' ? "b64" : "b32", c, i);
     }
     buf_str(to, "\n");
 }
@@ -179,6 +178,8 @@ static void load_sources(struct buf *to, const struct truth_shape *s)
             buf_fmt(to, "ld.global.u32 %%r%u, [%%a1+%u];\n", i, at);
         else if (c == 'l')
             buf_fmt(to, "ld.global.u32 %%t1, [%%a1+%u]; ld.global.u32 %%t2, [%%a1+%u]; mov.b64 %%l%u, {%%t1, %%t2};\n", at, at + 4, i);
+        else if (c == 'y')
+            buf_fmt(to, "ld.global.u8 %%y%u, [%%a1+%u];\n", i, at);
         else if (c == 'h')
             buf_fmt(to, "ld.global.u32 %%t1, [%%a1+%u]; cvt.u16.u32 %%h%u, %%t1;\n", at, i);
         else
@@ -216,6 +217,8 @@ static void store_results(struct buf *to, const struct truth_shape *s)
             buf_fmt(to, "st.global.u32 [%%a2+%u], %%r%u;\n", at, i);
         else if (c == 'l')
             buf_fmt(to, "mov.b64 {%%t1, %%t2}, %%l%u; st.global.u32 [%%a2+%u], %%t1; st.global.u32 [%%a2+%u], %%t2;\n", i, at, at + 4);
+        else if (c == 'y')
+            buf_fmt(to, "cvt.u32.u8 %%t1, %%y%u; st.global.u32 [%%a2+%u], %%t1;\n", i, at);
         else if (c == 'h')
             buf_fmt(to, "cvt.u32.u16 %%t1, %%h%u; st.global.u32 [%%a2+%u], %%t1;\n", i, at);
         else
@@ -257,7 +260,7 @@ uint32_t *truth_row_inputs(const char *text, const struct truth_shape *s)
     unsigned sources = s->cell ? 1 : 0;
     for (unsigned i = 0; i < s->operand_count; i++)
         sources += !s->operands[i].result && s->operands[i].kind != '[';
-    if (ulps_of(text) > 0 && sources == 2)
+    if (truth_row_close(text) && sources == 2)
         sources = 3; /* few threads: a sample of the pairs */
     for (uint32_t t = 0; t < s->threads; t++) {
         uint32_t *mine = in + (size_t)t * s->in_words;

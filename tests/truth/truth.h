@@ -42,12 +42,12 @@ uint64_t truth_hash(uint64_t start, const void *data, size_t bytes);   /* FNV-1a
  * Letters give width and what values suit (values.c); [g] [s] [l] are the thread's own cell in global, shared and local memory.
  *     "fma.rn.f32 =f, f, f, f"      "atom.global.add.u32 =r, [g], r"
  */
-struct truth_row {
-    char text[TRUTH_ROW_TEXT];
-    double ulps;                      /* 0: bit for bit; else how far a float result may lie from the card's */
-};
-/* All rows, alternatives in (a|b) expanded. The caller frees *ret. */
+struct truth_row { char text[TRUTH_ROW_TEXT]; };
+/* All rows: those of the list (rows_list.c), alternatives in (a|b) expanded, then those of the emulator's table. The caller frees *ret. */
 size_t truth_rows(struct truth_row **ret);
+size_t truth_listed_rows(struct truth_row **ret);
+/* Its answers are compared within a bound, so all that are kept matter. */
+bool truth_row_close(const char *text);
 
 struct truth_operand { char kind; bool result, matrix; unsigned words, first_word; };
 struct truth_shape {                  /* of a row's kernel */

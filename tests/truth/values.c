@@ -12,7 +12,7 @@ static const struct { char kind; uint8_t words; bool half; } kinds[] = {
     {'q', 1, true},  /* two fp8 */              {'n', 1, false}, /* counts, positions */ {'v', 1, false}, /* one of few values */
     {'w', 2, false}, /* one of few, 64 bits */  {'p', 1, false}, /* a predicate */      {'c', 1, false}, /* shfl's third */
     {'t', 1, false}, /* f32 near what small types hold */ {'Q', 1, false}, /* four fp8 */ {'T', 1, false}, /* tf32 */
-    {'m', 1, false}, /* a matrix word of integers */ {'k', 1, false}, /* 0 to 31 */ {'o', 1, false}, /* -5 to 5 */ {'x', 1, false}, /* f32 of moderate size */
+    {'m', 1, false}, /* a matrix word of integers */ {'k', 1, false}, /* 0 to 31 */ {'o', 1, false}, /* -5 to 5 */ {'x', 1, false}, /* f32 of moderate size */ {'y', 1, false}, /* 8 bits in a .b8 register */
 };
 
 unsigned truth_kind_words(char kind)
@@ -46,7 +46,7 @@ static const uint32_t special_f[] = {0, 0x80000000, 1, 0x80000001, 0x007fffff, 0
                                      0x40200000, 0xc0200000, 0x40600000, 0x437f0000, 0x437f8000, 0x42fe0000, 0xc3000000, 0xc3008000, 0x477fff00, 0x477fff80, 0x46fffe00, 0xc7000000,
                                      0x4b000000, 0x4b000001, 0x4afffffd, 0x4b7fffff, 0x4effffff, 0x4f000000, 0xcf000000, 0xcf000001, 0x4f7fffff, 0x4f800000,
                                      0x5effffff, 0x5f000000, 0xdf000000, 0xdf000001, 0x5f7fffff, 0x5f800000, 0x7f7fffff, 0xff7fffff, 0x7f000000, 0x7e800000,
-                                     0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800001, 0xff800001, 0x7fc12345, 0xffbfffff, 0x5d5e0b6b};
+                                     0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7fffffff, 0x7f800001, 0xff800001, 0x7fc12345, 0xffbfffff, 0x5d5e0b6b, 0x3f7ffffe};
 static const uint64_t special_d[] = {0, 1ull << 63, 1, 0x8000000000000001, 0x000fffffffffffff, 0x800fffffffffffff, 0x0010000000000000, 0x8010000000000000,
                                      0x3ff0000000000000, 0xbff0000000000000, 0x3fefffffffffffff, 0x3ff0000000000001, 0x3fe0000000000000, 0xbfe0000000000000,
                                      0x3fdfffffffffffff, 0x3ff8000000000000, 0xbff8000000000000, 0x4004000000000000, 0xc004000000000000, 0x400c000000000000,
@@ -165,6 +165,7 @@ static uint64_t random_value(char kind, bool matrix, uint32_t index, struct trut
     case 'h': return random_int(r, 16);
     case 'r': return random_int(r, 32);
     case 'm': return truth_next(r) >> 32;
+    case 'y': return truth_next(r) >> 56;
     case 'l': return random_int(r, 64);
     case 'e': return FLOAT(5, 10);
     case 'E': { const uint64_t low = FLOAT(5, 10); return pair(low, FLOAT(5, 10)); }
@@ -173,7 +174,7 @@ static uint64_t random_value(char kind, bool matrix, uint32_t index, struct trut
     case 'T': return FLOAT(8, 23) & ~(index & 32 ? 0u : 0x1fffu);
     case 'f': return FLOAT(8, 23);
     case 't': return truth_below(r, 4) ? random_float(r, 8, 23, -18, 36) : random_of(r, 8, 23);
-    case 'x': return random_float(r, 8, 23, -6, 10);
+    case 'x': return random_float(r, 8, 23, -6, 8);
     case 'd': return FLOAT(11, 52);
     case 'q': return truth_next(r) & 0xffff;
     case 'Q': return fp8s(r, index, index & 32 ? 4 : 5, 4);
