@@ -159,7 +159,7 @@ bool take_variable(struct parser *p, struct decl *d, uint32_t *ret)
         if (found)
             type = found;
         else if (ptx_lex_word_is(&t, ".align")) {
-            uint32_t given;
+            uint32_t given = 0;
             if (!take_alignment(p, &given))
                 return false;
             if (!d->is_pointer)
