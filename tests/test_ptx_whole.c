@@ -150,8 +150,8 @@ static void sums_of_a_warp(unsigned threads)
                                 "add.s64 %%rd4, %%rd1, %%rd3;\nadd.s64 %%rd5, %%rd2, %%rd3;\nld.global.f32 %%f1, [%%rd4];\n");
     for (int step = 0; step < 5; step++)
         n += (size_t)snprintf(text + n, sizeof text - n,
-                              "mov.b32 %%r%d, %%f%d;\nshfl.sync.bfly.b32 %%r%d|%%p1, %%r%d, %d, 31, %s;\nmov.b32 %%f%d, %%r%d;\nadd.f32 %%f%d, %%f%d, %%f%d;\n",
-                              2 + 2 * step, 1 + 2 * step, 3 + 2 * step, 2 + 2 * step, 16 >> step, mask, 2 + 2 * step, 3 + 2 * step, 3 + 2 * step,
+                              "mov.b32 %%r%d, %%f%d;\nshfl.sync.bfly.b32 %%r%d|%%p%d, %%r%d, %d, 31, %s;\nmov.b32 %%f%d, %%r%d;\nadd.f32 %%f%d, %%f%d, %%f%d;\n",
+                              2 + 2 * step, 1 + 2 * step, 3 + 2 * step, 1 + step, 2 + 2 * step, 16 >> step, mask, 2 + 2 * step, 3 + 2 * step, 3 + 2 * step,
                               1 + 2 * step, 2 + 2 * step);
     snprintf(text + n, sizeof text - n, "st.global.f32 [%%rd5], %%f11;\nst.global.f32 [%%rd5+128], %%f2;\nst.global.f32 [%%rd5+256], %%f5;\nret;\n}\n");
     cleanup(bench) struct bench b = {0};
