@@ -17,7 +17,8 @@ test: install-test-packages build ## the tests that this machine can run (under 
 test-long: install-test-packages build ## the same and the long ones: more fuzzing, minutes of soak
 	@scripts/test.sh --long
 
-bench: install-bench-packages programs ## throughput against nginx, latency, judging time: figures, no verdict
+bench: install-bench-packages programs ## the emulator's speed, throughput against nginx, latency, judging time: figures, no verdict
+	@scripts/build.sh bench_ptx
 	@scripts/bench.sh
 
 dist: programs ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit

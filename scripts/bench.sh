@@ -1,6 +1,6 @@
 #!/bin/bash
-# Figures, no verdict: a served cubin against nginx (also beside 1,000 event streams), submit to durable 202 against the disk's own
-# two syncs, and how long the judge takes for a candidate. BENCH_SECONDS=5 a run of wrk. Ends what it starts.
+# Figures, no verdict: the emulator's speed, a served cubin against nginx (also beside 1,000 event streams), submit to durable 202
+# against the disk's own two syncs, and how long the judge takes for a candidate. BENCH_SECONDS=5 a run of wrk. Ends what it starts.
 set -u
 cd "$(dirname "$0")/.."
 build=$PWD/build/release
@@ -20,6 +20,9 @@ for _ in $(seq 100); do grep -q 'listening on' "$folder/out" && break; sleep 0.1
 export PROTEUS_SERVER=$(sed -n 's/^proteusd: listening on //p' "$folder/out")
 [ -n "$PROTEUS_SERVER" ] || fail "proteusd does not serve"
 echo "machine: $(nproc) cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), kernel $(uname -r)"
+
+echo "== the emulator: thread-instructions a second by kernel, kind of CPU, checks and threads"
+"$build/tests/bench_ptx" --short || fail "the emulator finds fault with its own kernels"
 
 echo "== judging, a candidate at a time (from proposed to verdict, compiling included)"
 "$build/bin/proteus" submit "${shape[@]}" --candidates 12 --watch --json >"$folder/events" 2>>"$folder/proteusd.err" || fail "the job brought no kernel"

@@ -232,6 +232,127 @@ ACCESS struct region *region_of(struct worker *k, const struct insn *i, uint64_t
     return offset < r->bytes && r->bytes - offset >= bytes ? r : NULL;
 }
 
+/* ---- lanes anywhere in one buffer of less than 4 GiB ---- */
+typedef uint32_t __attribute__((may_alias, aligned(1))) any_u32;
+typedef uint64_t __attribute__((may_alias, aligned(1))) any_u64;
+
+/* Where lanes are in the buffer; false: not all in whole words of it, or not aligned. */
+ACCESS bool spread(const struct warp *w, const struct insn *i, const struct region *r, const unsigned each, uint32_t *ret)
+{
+    const uint64_t *base = __builtin_assume_aligned(slot(w, i->a), 128), shift = (uint64_t)i->imm - r->base;
+    const uint64_t whole = r->bytes & ~31ull, limit = whole - each;
+    uint64_t bad = 0;
+    if (whole < each || r->bytes >> 32 || r->base & (each - 1))
+        return false;
+    for (int l = 0; l < WARP_LANES; l++) {
+        const uint64_t offset = base[l] + shift;
+        bad |= (offset > limit) | (offset & (each - 1));
+        ret[l] = (uint32_t)offset;
+    }
+    return !bad;
+}
+
+ACCESS bool spread_initialised(const uint8_t *bits, const uint32_t *offset, const unsigned each)
+{
+    const any_u32 *words = (const any_u32 *)bits;
+    const uint32_t all = each == 32 ? ~0u : (1u << (each & 31)) - 1;
+#ifdef __AVX512F__
+    __mmask16 lacks = 0;
+    for (int l = 0; l < WARP_LANES; l += 16) {
+        const __m512i at = _mm512_load_si512(offset + l), word = _mm512_i32gather_epi32(_mm512_srli_epi32(at, 5), bits, 4);
+        const __m512i here = _mm512_srlv_epi32(word, _mm512_and_si512(at, _mm512_set1_epi32(31))), want = _mm512_set1_epi32((int)all);
+        lacks |= _mm512_cmpneq_epi32_mask(_mm512_and_si512(here, want), want);
+    }
+    return !lacks;
+#endif
+    uint32_t missing = 0;
+    for (int l = 0; l < WARP_LANES; l++)
+        missing |= ~(words[offset[l] >> 5] >> (offset[l] & 31)) & all;
+    return !missing;
+}
+
+/* How many distinct sectors. Each lane leaves its number at a place by its sector: who finds another's there looks whether it is the same. */
+ACCESS unsigned spread_distinct(struct worker *k, const uint32_t *sector)
+{
+#ifdef __AVX512F__
+    (void)k;
+    const __m512i low = _mm512_load_si512(sector), high = _mm512_load_si512(sector + 16), next = _mm512_set_epi32(0, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1);
+    const __m512i in_low = _mm512_conflict_epi32(low), in_high = _mm512_conflict_epi32(high);
+    __mmask16 both = 0;
+    __m512i turned = low;
+    for (int n = 0; n < 16; n++, turned = _mm512_permutexvar_epi32(next, turned))
+        both |= _mm512_cmpeq_epi32_mask(high, turned);
+    return (unsigned)__builtin_popcount(_mm512_testn_epi32_mask(in_low, in_low)) +
+           (unsigned)__builtin_popcount(_mm512_testn_epi32_mask(in_high, in_high) & (__mmask16)~both);
+#else
+    unsigned distinct = 0, odd_count = 0;
+    uint8_t odd[WARP_LANES], *const left = k->lanes_left;
+    for (uint8_t l = 0; l < WARP_LANES; l++)
+        left[sector[l] % LANES_LEFT] = l;
+    for (uint8_t l = 0; l < WARP_LANES; l++) {
+        const uint8_t other = left[sector[l] % LANES_LEFT];
+        distinct += other == l;
+        if (sector[other] != sector[l])
+            odd[odd_count++] = l;
+    }
+    for (unsigned n = 0; n < odd_count; n++) {
+        bool fresh = true;
+        for (unsigned before = 0; before < n; before++)
+            fresh &= sector[odd[before]] != sector[odd[n]];
+        distinct += fresh;
+    }
+    return distinct;
+#endif
+}
+
+ACCESS unsigned spread_sectors(struct worker *k, uint64_t *marks, const uint32_t *offset)
+{
+    uint32_t sector[WARP_LANES] __attribute__((aligned(64)));
+    for (int l = 0; l < WARP_LANES; l++)
+        sector[l] = offset[l] >> 5;
+    if (!spread_initialised((const uint8_t *)marks, sector, 1)) /* mostly they have been marked before */
+        for (int l = 0; l < WARP_LANES; l++)
+            mark(k, marks, sector[l], sector[l]);
+    return spread_distinct(k, sector);
+}
+
+ACCESS bool load_spread(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
+{
+    struct worker *k = w->block->worker;
+    const unsigned each = size * vec;
+    struct region *r = &k->machine->regions[k->hints[((uintptr_t)i / sizeof *i) & 2047]];
+    uint32_t offset[WARP_LANES] __attribute__((aligned(64)));
+    if (r->watched || !spread(w, i, r, each, offset) || (r->initialised && !spread_initialised(r->initialised, offset, each)))
+        return false;
+    const uint32_t *list = k->machine->module->lists + i->aux;
+    if (r->counted) {
+        k->counts.global_load_requests++;
+        k->counts.global_load_bytes += each * WARP_LANES;
+        k->counts.global_load_sectors += spread_sectors(k, r->loaded, offset);
+        chain(w, i, list, vec);
+    }
+    for (unsigned v = 0; v < vec; v++) {
+        char *to = __builtin_assume_aligned(slot(w, list[v]), 128);
+        const uint8_t *from = r->data + v * size;
+        if (size == 8)
+            _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint64_t *)to)[l] = ((const any_u64 *)from)[offset[l] >> 3];
+#ifdef __AVX512F__
+        else if (size == 4)
+            for (int l = 0; l < WARP_LANES; l += 16)
+                _mm512_store_si512(to + l * 4, _mm512_i32gather_epi32(_mm512_srli_epi32(_mm512_load_si512(offset + l), 2), from, 4));
+#endif
+        else if (size == 4)
+            _Pragma("GCC ivdep") for (int l = 0; l < WARP_LANES; l++) ((uint32_t *)to)[l] = ((const any_u32 *)from)[offset[l] >> 2];
+        else
+            for (int l = 0; l < WARP_LANES; l++) {
+                uint16_t x;
+                memcpy(&x, from + offset[l], 2);
+                ((uint32_t *)to)[l] = x;
+            }
+    }
+    return true;
+}
+
 ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned size, const unsigned vec)
 {
     struct worker *k = w->block->worker;
@@ -240,7 +361,9 @@ ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned siz
     const enum pattern pattern = lie(w, i, each, &address);
     const bool row = pattern == PATTERN_ROW;
     const unsigned bytes = row ? each * WARP_LANES : each;
-    if (pattern == PATTERN_ANY || address & (each - 1))
+    if (pattern == PATTERN_ANY)
+        return load_spread(w, i, size, vec);
+    if (address & (each - 1))
         return false;
     struct region *r = region_of(k, i, address, bytes);
     if (!r)
