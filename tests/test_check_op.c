@@ -149,7 +149,7 @@ static const struct { const char *key, *text, *where, *says; } texts[] = {
     {"reference", "#define A A A\n#include \"reference.c\"\n", "/reference", "nested"},
     {"reference", "int x;\n", "/reference", "has no function proteus_reference"},
     {"reference", REFERENCE("abort();"), "/reference", "signal 6"},
-    {"reference", REFERENCE("*(volatile int *)0 = (int)call->axis_count;"), "/reference", "signal 11"},
+    {"reference", REFERENCE("*(volatile int *)0 = (int)call->axis_count;"), "/reference", "ended without an answer"},
     {"reference", REFERENCE("reference_axis(call, \"M\");"), "/reference", "signal 6"},
     {"reference", REFERENCE("(void)call;"), "/reference", "unwritten"},
     {"reference", "#include <unistd.h>\n#include <fcntl.h>\n" REFERENCE("if (open(\"/etc/passwd\", O_RDONLY) >= 0 || fork() >= 0) _exit(77); (void)call;"),

@@ -114,8 +114,43 @@ static void functions(uint64_t seed)
         check_int(y[i], (ints[i] & 1 ? ints[i] * 2 : ints[i] * ints[i]) + fibonacci[ints[i] % 10]);
 }
 
+/* The same by hand, and what is wrong with a call. */
+#define CALLS ".version 9.0\n.target sm_90a\n.address_size 64\n.func (.param .b32 r) down(.param .b32 a) { .reg .b32 %%r<6>; .reg .b64 %%rd<3>; .reg .pred %%p<3>; ld.param.b32 %%r1, [a]; cvt.u64.u32 %%rd1, %%r1; " \
+    "mov.b32 %%r3, 1; setp.lt.s32 %%p1, %%r1, 1; @%%p1 bra END; sub.u32 %%r2, %%r1, 1; { .param .b32 q; .param .b32 s; st.param.b32 [q], %%r2; call (s), down, (q); ld.param.b32 %%r3, [s]; }" \
+    "cvt.u32.u64 %%r4, %%rd1; add.u32 %%r3, %%r3, %%r4; END: st.param.b32 [r], %%r3; ret; }\n" \
+    ".visible .entry k(.param .u64 y) { .reg .b32 %%r<6>; .reg .b64 %%rd<6>; mov.u32 %%r1, %%tid.x; ld.param.u64 %%rd1, [y]; mul.wide.u32 %%rd2, %%r1, 4; add.s64 %%rd1, %%rd1, %%rd2; and.b32 %%r2, %%r1, %d; %s" \
+    "{ .param .b32 q; .param .b32 s; st.param.b32 [q], %%r2; P: .callprototype (.param .b32 _) _ (.param .b32 _); call (s), %s, (q)%s; ld.param.b32 %%r3, [s]; } st.global.u32 [%%rd1], %%r3; ret; }"
+static enum ptx_finding_kind calls(struct bench *b, int most, const char *before, const char *target, const char *after, uint64_t seed)
+{
+    char text[4096];
+    snprintf(text, sizeof text, CALLS, most, before, target, after);
+    check(bench_text(b, text));
+    bench_buffer(b, "y", 128, true, NULL);
+    b->options.schedule_seed = seed;
+    b->options.schedule = seed & 1 ? PTX_EXPLORE : PTX_LOCKSTEP;
+    return bench_run(b);
+}
+
+static void calls_by_hand(void)
+{
+    for (uint64_t seed = 0; seed < 4; seed++)
+        for (int by_register = 0; by_register < 2; by_register++) {
+            cleanup(bench) struct bench b = {0};
+            check_int(calls(&b, 15, by_register ? "mov.u64 %rd4, down;" : "", by_register ? "%rd4" : "down", by_register ? ", P" : "", seed), PTX_CLEAN);
+            check_str(b.finding.text, "");
+            for (int t = 0; t < 32; t++)
+                check_int(((int32_t *)b.buffers[0].data)[t], (t & 15) * ((t & 15) + 1) / 2 + 1);
+        }
+    cleanup(bench) struct bench deep = {0}, odd = {0}, none = {0};
+    check_int(calls(&deep, 15, "mov.u32 %r2, 1000;", "down", "", 0), PTX_UNSUPPORTED);
+    check(strstr(deep.finding.text, "more than 32 deep") != NULL);
+    check_int(calls(&odd, 15, "mov.u64 %rd4, down; add.u64 %rd4, %rd4, 8;", "%rd4", ", P", 0), PTX_TRAP);
+    check_int(calls(&none, 15, "mov.u64 %rd4, 0;", "%rd4", ", P", 0), PTX_UNSUPPORTED);
+}
+
 int main(void)
 {
+    calls_by_hand();
     for (uint64_t seed = 0; seed < 6; seed++) {
         barriers(seed);
         copies(seed);

@@ -1,6 +1,13 @@
-# True to a card: what a card answered to the same kernels is kept in truth/data.
-set(TRUTH_SOURCES truth/rows.c truth/rows_list.c truth/rows_isa.c truth/values.c truth/data.c)
-add_executable(truth_card truth/card.c ${TRUTH_SOURCES} truth/random.c truth/random_ops.c )
+# True to a card: what a card answered to the same kernels is kept in truth/data. truth_card asks a card; FINDINGS.md says what came out.
+set(TRUTH_ROWS truth/rows.c truth/rows_list.c truth/rows_isa.c truth/values.c truth/data.c)
+set(TRUTH_RANDOM truth/random.c truth/random_ops.c truth/rows.c truth/rows_list.c truth/values.c)
+set(TRUTH_DATA ${CMAKE_CURRENT_SOURCE_DIR}/truth/data)
+add_executable(truth_card truth/card.c truth/random.c truth/random_ops.c ${TRUTH_ROWS})
 target_link_libraries(truth_card PRIVATE proteus_flags proteus_ptx ${CMAKE_DL_LIBS})
-proteus_test(test_truth_rows SOURCES truth/test_rows.c ${TRUTH_SOURCES} LIBS proteus_ptx LABELS ptx
-  ARGS ${CMAKE_CURRENT_SOURCE_DIR}/truth/data/rows.bin)
+proteus_test(test_truth_rows SOURCES truth/test_rows.c ${TRUTH_ROWS} LIBS proteus_ptx LABELS ptx TIMEOUT 300 ARGS ${TRUTH_DATA}/rows.bin)
+proteus_test(test_truth_random SOURCES truth/test_random.c ${TRUTH_RANDOM} LIBS proteus_ptx LABELS ptx TIMEOUT 300 ARGS ${TRUTH_DATA}/random.txt 200)
+add_test(NAME long_truth_random COMMAND test_truth_random ${TRUTH_DATA}/random.txt 1000000)
+set_tests_properties(long_truth_random PROPERTIES LABELS long TIMEOUT 600)
+foreach(test test_truth_rows test_truth_random)
+  target_compile_definitions(${test} PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")
+endforeach()

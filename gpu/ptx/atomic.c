@@ -55,6 +55,16 @@ static uint64_t lane_value(const struct warp *w, uint32_t from, int lane, unsign
     return !from ? 0 : size == 8 ? ((const uint64_t *)slot(w, from))[lane] : ((const uint32_t *)slot(w, from))[lane];
 }
 
+/* Sums of floats in global memory are the L2 cache's: it flushes subnormal f32, and hands on a NaN of f64 as it is. */
+static uint64_t add_far(enum ptx_type t, uint64_t old, uint64_t b, uint64_t sum)
+{
+    if (t == T_F32)
+        return f2u(flush(canon(flush(u2f((uint32_t)old)) + flush(u2f((uint32_t)b)))));
+    if (t == T_F64)
+        return d_is_nan(old) ? old : d_is_nan(b) ? b : sum;
+    return sum;
+}
+
 bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
@@ -82,7 +92,10 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
             ;
         uint64_t old = 0;
         memcpy(&old, p.data, i->size);
-        const uint64_t fresh_value = atomic_combine(i->op, (enum ptx_type)i->type, old, lane_value(w, i->b, lane, i->size), lane_value(w, i->c, lane, i->size));
+        const uint64_t by = lane_value(w, i->b, lane, i->size);
+        uint64_t fresh_value = atomic_combine(i->op, (enum ptx_type)i->type, old, by, lane_value(w, i->c, lane, i->size));
+        if (p.region && i->op == M_ADD)
+            fresh_value = add_far((enum ptx_type)i->type, old, by, fresh_value);
         memcpy(p.data, &fresh_value, i->size);
         if (lock)
             atomic_flag_clear_explicit(flag, memory_order_release);

@@ -84,12 +84,26 @@ static void mode_now(struct decoder *x)
 /* What the CPU's mode was asked to be becomes true before the first instruction that could depend on it. */
 struct insn *emit(struct decoder *x, enum insn_kind kind)
 {
-    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_SHFL || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
+    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
     if (may_wait(kind))
         set_mode(x, x->home_mode);
-    if (!any_mode || may_wait(kind))
+    if (!any_mode)
         mode_now(x);
     return emit_now(x, kind);
+}
+
+/* Of functions it is kept how wide a slot is: their registers may have to be saved lane by lane. */
+void slot_width(struct decoder *x, uint32_t slot, bool wide)
+{
+    struct ptx_module *m = x->m;
+    if (x->f->is_entry)
+        return;
+    while (slot / 128 >= m->wide_capacity)
+        if (!ptx_grow(m, (void **)&m->wides, &m->wide_capacity, m->wide_capacity, sizeof *m->wides)) {
+            out_of_memory(x);
+            return;
+        }
+    m->wides[slot / 128] = wide;
 }
 
 static uint32_t slot_new(struct decoder *x, unsigned bytes)
@@ -100,6 +114,7 @@ static uint32_t slot_new(struct decoder *x, unsigned bytes)
         return SCRATCH_BYTES;
     }
     x->file_top += bytes * WARP_LANES;
+    slot_width(x, r, bytes == 8);
     return r;
 }
 
@@ -338,8 +353,13 @@ uint32_t source(struct decoder *x, const struct operand *o, enum ptx_type type)
     case O_SYMBOL:
         return want < 4 ? 0
                         : constant(x, variable_address(x->m, x->f, &x->m->vars[o->id]) + (uint64_t)o->imm, want);
+    case O_NAME: { /* a function's address */
+        int kind;
+        uint32_t index;
+        return want == 8 && ptx_symbol_find(x->m, 0, o->id, &kind, &index) && kind == SYM_FUNCTION && !x->m->functions[index].is_entry
+                   ? constant(x, FUNCTION_WINDOW + (uint64_t)index * FUNCTION_STEP, 8) : 0;
+    }
     case O_NONE:
-    case O_NAME:
     case O_ADDRESS:
     case O_LIST:
     case O_PAIR:
@@ -742,9 +762,8 @@ static void link_calls(struct ptx_module *m)
     for (uint32_t i = 0; i < m->code_count; i++)
         if (m->code[i].kind == K_CALL) {
             const struct function *callee = &m->functions[m->code[i].aux];
-            if (callee->decoded)
-                m->code[i].aux = callee->code_first;
-            else
+            m->code[i].imm = m->code[i].aux;
+            if (!callee->decoded)
                 m->code[i].kind = K_UNSUPPORTED;
         }
 }

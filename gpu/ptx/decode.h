@@ -12,6 +12,7 @@
 #define emit ptx_decode_emit
 #define temp ptx_decode_temp
 #define lasting ptx_decode_lasting
+#define slot_width ptx_decode_slot_width
 #define constant ptx_decode_constant
 #define source ptx_decode_source
 #define dest ptx_decode_dest
@@ -95,6 +96,7 @@ PTX_BASE_TABLE(X)
 const struct operand *arg(const struct decoder *d, unsigned i);   /* O_NONE past the end */
 struct insn *emit(struct decoder *d, enum insn_kind kind);        /* valid until the next emit; never NULL */
 uint32_t temp(struct decoder *d, unsigned bytes);                 /* for this statement */
+void slot_width(struct decoder *d, uint32_t slot, bool wide);
 uint32_t lasting(struct decoder *d, unsigned bytes);
 uint32_t constant(struct decoder *d, uint64_t value, unsigned bytes);
 bool constant_value(const struct decoder *d, uint32_t slot, uint64_t *ret);   /* false: not a constant's slot */

@@ -53,7 +53,39 @@ bool ptx_decode_brx(struct decoder *d)
     return true;
 }
 
-/* call (result), name, (arguments): the arguments' bytes are copied in the frame. Indirect calls are not supported. */
+/* Where our parameters of a call lie in the frame, and their bytes. False: they are not such. */
+static bool call_items(struct decoder *d, const struct operand *o, uint32_t most, uint32_t *list, unsigned *count)
+{
+    for (uint32_t n = 0; o && n < o->count; n++) {
+        const struct operand *x = &d->m->operands[o->id + n];
+        if (n == most || x->kind != O_SYMBOL || d->m->vars[x->id].space != SPACE_PARAM || d->m->vars[x->id].is_entry_param)
+            return false;
+        list[(*count)++] = (uint32_t)variable_address(d->m, d->f, &d->m->vars[x->id]);
+        list[(*count)++] = (uint32_t)d->m->vars[x->id].bytes;
+    }
+    return true;
+}
+
+/* call (result), register, (arguments), prototype or targets */
+static bool call_register(struct decoder *d, const struct operand *ret, const struct operand *target, const struct operand *args)
+{
+    const struct operand to = *target;
+    uint32_t list[2 * (PTX_MAX_PARAMS + 4)];
+    unsigned count = 0;
+    if (!call_items(d, args, PTX_MAX_PARAMS, list, &count) || !call_items(d, ret, 4, list, &count))
+        return false;
+    const uint32_t address_of = source(d, &to, T_U64), first = list_add(d, list, count);
+    if (!address_of)
+        return false;
+    struct insn *i = emit(d, K_CALL_REG);
+    i->a = address_of;
+    i->aux2 = first;
+    i->vec = (uint8_t)(args ? args->count : 0);
+    i->size = (uint8_t)(ret ? ret->count : 0);
+    return true;
+}
+
+/* call (result), name, (arguments): the arguments' bytes are copied in the frame. */
 bool ptx_decode_call(struct decoder *d)
 {
     struct ptx_module *m = d->m;
@@ -66,6 +98,8 @@ bool ptx_decode_call(struct decoder *d)
         args = arg(d, n++);
     int kind;
     uint32_t index;
+    if (name->kind == O_REG)
+        return (n == d->stmt->count || (n + 1 == d->stmt->count && arg(d, n)->kind == O_NAME)) && call_register(d, ret, name, args);
     if (name->kind != O_NAME || n != d->stmt->count || !ptx_symbol_find(m, 0, name->id, &kind, &index) || kind != SYM_FUNCTION)
         return false;
     const struct function *callee = &m->functions[index];

@@ -50,6 +50,11 @@
 #define race_object_release ptx_run_race_object_release
 #define race_object_acquire ptx_run_race_object_acquire
 #define race_key ptx_run_race_key
+#define call_enter ptx_run_call_enter
+#define call_leave ptx_run_call_leave
+#define call_target ptx_run_call_target
+#define calls_forget ptx_run_calls_forget
+#define calls_close ptx_run_calls_close
 #define race_phase_key ptx_run_race_phase_key
 #define race_object_publish ptx_run_race_object_publish
 #define race_object_observe ptx_run_race_object_observe
@@ -83,7 +88,7 @@
 #define now_ns ptx_run_now_ns
 
 #define MAX_SPLITS 96
-#define MAX_CALLS 12
+#define MAX_CALLS 32
 #define MAX_WARPS 32
 #define BARRIERS 16
 #define READ_ROWS 16
@@ -107,6 +112,7 @@ struct split {
     uint8_t state, depth;
     uint32_t children;
     uint32_t calls[MAX_CALLS];  /* return addresses */
+    uint16_t saves[MAX_CALLS];  /* call.c: number + 1 of what was saved at that call, 0 nothing */
     uint32_t waited;            /* of a node: instructions since lanes arrived */
     uint32_t waits_pc, waits_for, waits_at;   /* asked in vain: instruction + 1, what, the mbarrier's offset */
 };
@@ -131,16 +137,19 @@ struct warp {
     bool has_fence, waited_grid;   /* griddepcontrol.wait */
     uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
-    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
-    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
+    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
+    struct saved *saved;        /* call.c */
+    uint32_t saved_count;
+    size_t saved_bytes;
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
 
@@ -273,6 +282,15 @@ void race_fence(struct warp *w, uint32_t active);
 /* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
 void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
 void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
+
+/* ---- calls: call.c ---- */
+/* The lanes of a split go into a function; *ret_pc: where it begins. False: a fault. */
+bool call_enter(struct warp *w, int split, const struct insn *i, uint32_t function, uint32_t *ret_pc);
+uint32_t call_leave(struct warp *w, int split, const struct insn *i);   /* where the split goes on */
+/* The function that the first of these lanes calls through a register, and who else does; -1: a fault. */
+int call_target(struct warp *w, const struct insn *i, uint32_t active, uint32_t *ret_same);
+void calls_forget(struct warp *w);
+void calls_close(struct warp *w);
 
 /* ---- clusters: race_object.c ---- */
 /* Through an object of block `home`: what we did is passed on; what is kept there is before us. The key is its name among blocks. */

@@ -112,10 +112,22 @@ static uint64_t dot_doubles(const struct matrix_form *f, const uint64_t *a, cons
     return c;
 }
 
+/* 8-bit floats become pairs of f16: of each four, the lower two go into the first of two products, the upper two into the second. */
+static void by_halves(struct matrix_number *x, uint32_t rows, uint32_t k)
+{
+    for (uint32_t row = 0; row < rows; row++, x += k) {
+        struct matrix_number sorted[64];
+        for (uint32_t n = 0; n < k && n < 64; n++)
+            sorted[(n >> 2) * 2 + (n & 1) + (n & 2 ? k / 2 : 0)] = x[n];
+        memcpy(x, sorted, k * sizeof *x);
+    }
+}
+
 static void multiply(const struct matrix_form *f, const struct operands *x, uint64_t *d)
 {
     const enum matrix_type to = (enum matrix_type)f->d;
-    const uint32_t block = f->a == E_TF32 ? 8 : 16;
+    const bool bytes = matrix_types[f->a].bits == 8;
+    const uint32_t block = bytes ? f->k / 2 : f->a == E_TF32 ? 8 : 16;
     if (!matrix_types[f->a].is_float || f->a == E_F64) {
         for (uint32_t m = 0; m < f->m; m++)
             for (uint32_t n = 0; n < f->n; n++) {
@@ -129,9 +141,14 @@ static void multiply(const struct matrix_form *f, const struct operands *x, uint
         a[n] = matrix_unpack((enum matrix_type)f->a, (uint32_t)x->a[n]);
     for (uint32_t n = 0; n < f->n * f->k; n++)
         b[n] = matrix_unpack((enum matrix_type)f->b, (uint32_t)x->b[n]);
+    if (bytes) {
+        by_halves(a, f->m, f->k);
+        by_halves(b, f->n, f->k);
+    }
     for (uint32_t m = 0; m < f->m; m++)
         for (uint32_t n = 0; n < f->n; n++)
-            d[m * f->n + n] = matrix_float(a + m * f->k, b + n * f->k, f->k, block, (uint32_t)x->c[m * f->n + n], (enum matrix_type)f->c, to);
+            d[m * f->n + n] = bytes ? matrix_float_bytes(a + m * f->k, b + n * f->k, f->k, block, (uint32_t)x->c[m * f->n + n], to)
+                                    : matrix_float(a + m * f->k, b + n * f->k, f->k, block, (uint32_t)x->c[m * f->n + n], (enum matrix_type)f->c, to);
 }
 
 static void mma(struct warp *w, const struct insn *i)

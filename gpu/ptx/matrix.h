@@ -13,6 +13,7 @@
 #define matrix_store ptx_run_matrix_store
 #define matrix_move ptx_run_matrix_move
 #define matrix_float ptx_run_matrix_float
+#define matrix_float_bytes ptx_run_matrix_float_bytes
 #define matrix_unpack ptx_run_matrix_unpack
 #define wmma_load ptx_run_wmma_load
 #define wmma_store ptx_run_wmma_store
@@ -63,3 +64,6 @@ struct matrix_number matrix_unpack(enum matrix_type t, uint32_t bits);
 /* c + sum of a[k] * b[k] as a card adds it up; bits of type `to`, f32 or f16. `block`: how many products are added at once. */
 uint32_t matrix_float(const struct matrix_number *a, const struct matrix_number *b, uint32_t count, uint32_t block, uint32_t c_bits, enum matrix_type c,
                       enum matrix_type to);
+/* The same for 8-bit floats: the products alone, to f32; then c is added, rounded to nearest. */
+uint32_t matrix_float_bytes(const struct matrix_number *a, const struct matrix_number *b, uint32_t count, uint32_t block, uint32_t c_bits,
+                            enum matrix_type to);

@@ -4,7 +4,8 @@
  * PTX leaves the order, the rounding and the width of the sum open. Measured behaviour of H100 and H200 (Xie et al., arXiv
  * 2511.10909; Khattak and Mikaitis, arXiv 2512.07004): products are exact; up to 16 of 16-bit floats (8 of tf32) and the
  * accumulator are aligned to the largest exponent among them (of a product: the sum of its factors' exponents), cut off (towards zero)
- * 25 bits below it, and added exactly; the sum is cut off to f32, or rounded to nearest for f16. 8-bit floats are widened to f16 first.
+ * 25 bits below it, and added exactly; the sum is cut off to f32, or rounded to nearest for f16. 8-bit floats are widened to f16 first: mma of them is
+ * two products of half the depth from zero, to which the accumulator is added, rounded to nearest (an H200's answers, every bit).
  * Against the exact sum that is an error of at most (terms + 1) * 2^-25 * 2^e, e the largest exponent of a block's terms, plus one
  * unit in the last place of the result, for each block.
  */
@@ -143,4 +144,11 @@ uint32_t matrix_float(const struct matrix_number *a, const struct matrix_number 
         bits = add_block(a + at, b + at, n, matrix_unpack(at ? to : c, bits), to);
     }
     return bits;
+}
+
+uint32_t matrix_float_bytes(const struct matrix_number *a, const struct matrix_number *b, uint32_t count, uint32_t block, uint32_t c_bits,
+                            enum matrix_type to)
+{
+    const uint32_t sum = matrix_float(a, b, count, block, 0, to, to);
+    return to == E_F16 ? h_add(sum, c_bits) : f2u(canon(u2f(sum) + u2f(c_bits)));
 }

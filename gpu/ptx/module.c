@@ -165,7 +165,7 @@ void ptx_free(struct ptx_module *m)
     for (uint32_t i = 0; i < m->var_count; i++)
         free(m->vars[i].data);
     void *parts[] = {m->text, m->names, m->name_hash, m->symbols, m->scope_parent, m->stmts, m->operands, m->vars, m->functions,
-                     m->locs, m->files, m->tables, m->table_names, m->data, m->code, m->lists, m->fills, m->blocks};
+                     m->locs, m->files, m->tables, m->table_names, m->data, m->code, m->lists, m->fills, m->blocks, m->wides};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         free(parts[i]);
     free(m);

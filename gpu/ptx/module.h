@@ -126,7 +126,7 @@ enum insn_kind {
     K_LANE,         /* fn over 32 lanes, no predicate */
     K_LANE_PREDICATED,
     K_ENTER,        /* start of a basic block: counts, limits, reconvergence */
-    K_BRA, K_BRX, K_CALL, K_RET, K_EXIT, K_TRAP,
+    K_BRA, K_BRX, K_CALL, K_CALL_REG, K_RET, K_EXIT, K_TRAP,
     K_LD, K_ST, K_ATOM, K_CP_ASYNC, K_CP_COMMIT, K_CP_WAIT, K_PREFETCH,
     K_BAR, K_WARP_BAR, K_SHFL, K_VOTE, K_MATCH, K_REDUX, K_ACTIVEMASK,
     K_BULK, K_BULK_COMMIT, K_BULK_WAIT, K_ASYNC_STORE, K_CP_ARRIVE, K_MATRIX, K_MBARRIER, K_CLUSTER_ARRIVE, K_CLUSTER_WAIT, K_MAPA,
@@ -200,6 +200,7 @@ struct ptx_module {
     uint32_t func_shared_bytes;                               /* of module-scope variables, later of all .func too */
     uint32_t dynamic_shared;                                  /* where .extern .shared begins */
     bool home_ftz;
+    uint8_t *wides; uint32_t wide_capacity;                   /* by slot / 128, of functions: it is of 8 bytes a lane */
     uint32_t tracked_count;                                   /* registers that may be read unwritten */
     size_t memory_bytes, memory_limit;
 };
@@ -238,3 +239,5 @@ void ptx_finding_set(struct ptx_finding *f, enum ptx_finding_kind kind, const ch
 #define PARAM_WINDOW 0x7ff1000000000000ull
 #define SHARED_WINDOW 0x7ff2000000000000ull
 #define LOCAL_WINDOW 0x7ff3000000000000ull
+#define FUNCTION_WINDOW 0x7ff4000000000000ull   /* no memory: what functions are known by */
+#define FUNCTION_STEP 16

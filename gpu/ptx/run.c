@@ -74,6 +74,7 @@ static void block_close(struct block *b)
         free(b->warps[n].depths);
         free(b->warps[n].written);
         free(b->warps[n].copies);
+        calls_close(&b->warps[n]);
         free(b->warps[n].lanes);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
@@ -211,6 +212,7 @@ static void block_start(struct block *b, uint64_t unit)
         w->copy_count = 0;
         w->cluster_here = w->cluster_passed = 0;
         w->stuck = false;
+        calls_forget(w);
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
         memset(w->bulk_committed, 0, sizeof w->bulk_committed);

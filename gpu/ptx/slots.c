@@ -120,6 +120,7 @@ static void give(struct sharing *s, uint32_t slot, enum how how)
         *shared = p->free[--p->count];
     } else if (!*shared) {
         *shared = s->top;
+        slot_width(s->d, *shared, wide);
         s->top += (wide ? 8 : 4) * WARP_LANES;
     }
     s->any = true;

@@ -115,25 +115,6 @@ static bool diverge(struct warp *w, int current, const struct insn *i, uint32_t 
     return true;
 }
 
-static void copy_params(struct warp *w, const uint32_t *list, unsigned count, uint32_t mask)
-{
-    struct block *b = w->block;
-    const uint64_t frame = b->worker->machine->frame_bytes;
-    for (unsigned n = 0; n < count; n++, list += 3)
-        for (uint32_t rest = mask; rest; rest &= rest - 1) {
-            const uint64_t base = ((uint64_t)w->id * WARP_LANES + (uint64_t)first_lane(rest)) * frame;
-            memmove(b->local + base + list[0], b->local + base + list[1], list[2]);
-            for (uint32_t i = 0; i < list[2]; i++) {
-                const uint64_t to = base + list[0] + i, from = base + list[1] + i;
-                const uint8_t bit = (uint8_t)(1u << (to & 7));
-                if (b->local_init[from >> 3] >> (from & 7) & 1)
-                    b->local_init[to >> 3] |= bit;
-                else
-                    b->local_init[to >> 3] &= (uint8_t)~bit;
-            }
-        }
-}
-
 /* Bit l: lane l is not 0. */
 static uint32_t pack(const struct warp *w, uint32_t predicate)
 {
@@ -401,7 +382,6 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
-#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
 {
     struct worker *k = w->block->worker;
@@ -456,6 +436,7 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
     }
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
@@ -569,20 +550,34 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 }
                 continue;
             }
-            if (s->depth == MAX_CALLS)
-                return fault(w, i, first_lane(mask), PTX_UNSUPPORTED, "calls functions more than %d deep", MAX_CALLS), NEXT_FAULT;
-            copy_params(w, m->module->lists + i->aux2, i->vec, mask);
-            s->calls[s->depth++] = (uint32_t)(i - code) + 1;
-            i = code + i->aux;
+            {
+                uint32_t pc;
+                FAIL_UNLESS(call_enter(w, current, i, (uint32_t)i->imm, &pc));
+                i = code + pc;
+            }
             continue;
-        case K_RET: {
-            BUG_ON(!s->depth);
-            const uint32_t back = s->calls[--s->depth];
-            const struct insn *call = code + back - 1;
-            copy_params(w, m->module->lists + call->aux2 + 3u * call->vec, call->size, mask);
-            i = code + back;
+        case K_CALL_REG: {
+            uint32_t same = 0, pc = (uint32_t)(i - code);
+            if (!active) {
+                i++;
+                continue;
+            }
+            const int function = call_target(w, i, active, &same);
+            FAIL_UNLESS(function >= 0);
+            if (same != mask) { /* the others come back to this call, and wait behind it */
+                FAIL_UNLESS(diverge(w, current, i, mask & ~same, pc, pc + 1));
+                mask = s->mask;
+                lanes = (uint32_t)__builtin_popcount(mask);
+                whole = false;
+            }
+            FAIL_UNLESS(call_enter(w, current, i, (uint32_t)function, &pc));
+            i = code + pc;
             continue;
         }
+        case K_RET:
+            BUG_ON(!s->depth);
+            i = code + call_leave(w, current, i);
+            continue;
         case K_EXIT:
             w->alive &= ~active;
             s->mask = mask &= ~active;
