@@ -84,10 +84,10 @@ static void mode_now(struct decoder *x)
 /* What the CPU's mode was asked to be becomes true before the first instruction that could depend on it. */
 struct insn *emit(struct decoder *x, enum insn_kind kind)
 {
-    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_SHFL || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
+    const bool any_mode = kind == K_LD || kind == K_ST || kind == K_CHECK || kind == K_MARK || kind == K_NOP;
     if (may_wait(kind))
         set_mode(x, x->home_mode);
-    if (!any_mode || may_wait(kind))
+    if (!any_mode)
         mode_now(x);
     return emit_now(x, kind);
 }

@@ -246,7 +246,7 @@ static void mark_short(struct decoder *d, const struct graph *g, uint32_t first_
 
 static bool is_butterfly(const struct insn *i)
 {
-    return i->kind == K_SHFL && i->flags & F_WHOLE && i->op == M_BFLY && !(i->flags & F_USES_LOADED) && i->dst != i->a;
+    return i->kind == K_SHFL && i->flags & F_WHOLE && i->op == M_BFLY && i->dst != i->a;
 }
 
 /* How many pairs of a butterfly and the sum of what it exchanged, one after the other, begin here. */
@@ -256,7 +256,7 @@ static unsigned sums(const struct ptx_module *m, uint32_t pc)
     for (const struct insn *i = &m->code[pc]; n < 32 && i + 1 < &m->code[m->code_count] && is_butterfly(i); i += 2, n++) {
         const bool adds = i[1].kind == K_LANE && i[1].aux == LANE_add_f32 && !(i[1].flags & F_USES_LOADED) &&
                           ((i[1].a == i->a && i[1].b == i->dst) || (i[1].b == i->a && i[1].a == i->dst));
-        if (!adds || (n && i->a != i[-1].dst))
+        if (!adds || (n && (i->a != i[-1].dst || i->flags & F_USES_LOADED))) /* such a use of the first is noted */
             break;
     }
     return n;

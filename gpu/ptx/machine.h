@@ -137,11 +137,11 @@ struct warp {
     bool has_fence, waited_grid;   /* griddepcontrol.wait */
     uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
     uint32_t actor, actor_clock, strong, strong_clock;
-    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
-    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
+    struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;

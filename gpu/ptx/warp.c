@@ -382,7 +382,6 @@ static bool access_by(struct warp *w, const struct insn *i, uint32_t active)
     return (active == FULL_MASK && i->access && !w->block->worker->exploring && i->access(w, i)) || access_slowly(w, i, active);
 }
 
-#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 static void enter_block(struct warp *w, const struct insn *i, uint32_t lanes, int64_t *budget)
 {
     struct worker *k = w->block->worker;
@@ -437,6 +436,7 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
     }
 }
 
+#define POLL_COST 3000           /* of the budget: it may be polling for what another warp, or a lane that waits for it, has to do */
 enum next { NEXT_SPLIT, NEXT_FAULT, NEXT_SLICE };
 
 static enum next split_run(struct warp *w, int current, int64_t *budget)
