@@ -160,6 +160,15 @@ static void schedules(void)
     check(call("race.ptx --kernel k --block 64 --buffer x=256:random:ro --buffer y=256 --arg x --arg y --arg 64 --schedules 3 --seed 40") == 1);
     check(strncmp(text, before, strlen(before)) == 0 && strlen(before) > 200);
     free(before);
+    /* right only as long as the lanes of a warp go together: found where they do not, and said so */
+    write_file("apart.ptx", KERNEL("mul.lo.u32 %r3, %r1, 4; mov.u32 %r4, s; add.u32 %r4, %r4, %r3;\nst.shared.u32 [%r4], %r1;\nand.b32 %r5, %r1, 1; setp.eq.u32 %p1, %r5, 0;\n"
+                                   "@%p1 bra E;\nld.shared.u32 %r2, [%r4+-4];\nst.global.u32 [%rd5], %r2;\nE:\n"));
+    check(call("apart.ptx --kernel k --block 32 --buffer x=256:random:ro --buffer y=256 --arg x --arg y --arg 64 --schedules 1 --seed 1") == 0);
+    check(call("apart.ptx --kernel k --block 32 --buffer x=256:random:ro --buffer y=256 --arg x --arg y --arg 64 --schedules 8") == 1);
+    check(says(", lanes apart"));
+    /* memory asked to be zeros is, in every run, whatever was there before */
+    write_file("zeros.ptx", KERNEL("ld.global.u32 %r2, [%rd5];\nsetp.ne.u32 %p1, %r2, 0;\n@%p1 trap;\nst.global.u32 [%rd5], 77;\n"));
+    check(call("zeros.ptx --kernel k --block 64 --buffer x=256:random:ro --buffer y=256:zeros --arg x --arg y --arg 64 --schedules 6") == 0);
 }
 
 static void arguments(void)

@@ -102,8 +102,11 @@ static void calls(void)
             wrong += out[t] != called(t);
         check_int(wrong, 0);
     }
-    /* no way back */
     struct ptx_finding finding;
+    /* a parameter before the first one, or behind the last */
+    check_int(run_on("", "ld.param.u64 %rd3, [y+-8]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
+    check_int(run_on("", "ld.param.u64 %rd3, [y+4096]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
+    /* no way back */
     check_int(run_on(".func a(); .func b() { call a; ret; } .func a() { call b; ret; }\n", "call a; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
     /* exit inside a function ends the thread */
     check_int(run_on(".func leave() { exit; }\n", "mov.u32 %r9, 3; setp.lt.u32 %p1, %r1, 5; @%p1 call leave;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
@@ -157,6 +160,12 @@ static void barriers(void)
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 0; bra E; A: bar.sync 0; E:", 32, PTX_BARRIER, "at the same place");
     /* a whole warp may skip one that the other waits at only if it leaves */
     check_int(run_on("", "mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 ret; bar.sync 0;", (struct shape){1, 64, 0, 1, false}, out, NULL), PTX_CLEAN);
+    /* lanes that only have to end have left, also by a branch to the end; not so if something is left to do there */
+    static const char left[] = "setp.gt.u32 %p1, %r1, 40; @%p1 bra E; bar.sync 0; bar.sync 0; ld.param.u64 %rd3, [y]; st.global.u32 [%rd3+4], 5; E: bra F; F: ret;";
+    static const char stays[] = "setp.gt.u32 %p1, %r1, 40; @%p1 bra E; bar.sync 0; E: ld.param.u64 %rd3, [y]; st.global.u32 [%rd3+4], 5; ret;";
+    check_int(run_on("", left, (struct shape){1, 64, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(out[1], 5);
+    check_int(run_on("", stays, (struct shape){1, 64, 0, 1, false}, NULL, NULL), PTX_BARRIER);
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1; bra E; A: bar.sync 2; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra E; bar.sync 1, 96; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; bar.sync 0, 33;", 64, PTX_BARRIER, "whole warps");

@@ -23,7 +23,7 @@ static const struct { const char *name, *value; enum flag_kind kind; size_t at; 
     {"--define", "NAME=VALUE", FLAG_REPEATED, AT(defines), "for compiling (also over the plan's own)"},
     {"--target", "SM", FLAG_VALUE, AT(target), "for what cards to compile (default: the shape's, else sm_90a)"},
     {"--cuda-home", "DIR", FLAG_VALUE, AT(cuda_home), "the CUDA toolkit, for .cu files (default: $CUDA_HOME, else /usr/local/cuda)"},
-    {"--schedules", "N", FLAG_VALUE, AT(schedules), "in how many orders warps take turns, one run each (default: 4)"},
+    {"--schedules", "N", FLAG_VALUE, AT(schedules), "in how many orders warps take turns, one run each; in half of them the lanes of a warp go apart (default: 4)"},
     {"--seed", "N", FLAG_VALUE, AT(seed), "of inputs, memory and schedules: equal seeds, equal runs (default: 1)"},
     {"--instructions", "N", FLAG_VALUE, AT(instructions), "thread instructions of one launch after which it is an endless loop (default: 20000000000)"},
     {"--threads", "N", FLAG_VALUE, AT(threads), "host threads (default: one a CPU)"},

@@ -55,7 +55,7 @@ static void print_finding(FILE *to, const struct emulate_problem *p, const struc
     if (f->at.buffer[0] && f->at.access_bytes)
         fprintf(to, "  memory       %s, %u bytes at offset %lld\n", f->at.buffer, f->at.access_bytes, (long long)f->at.offset_bytes);
     if (f->schedule_seed)
-        fprintf(to, "  schedule     seed %llu%s\n", (unsigned long long)f->schedule_seed,
+        fprintf(to, "  schedule     seed %llu%s%s\n", (unsigned long long)f->schedule_seed, f->at.explored ? ", lanes apart" : "",
                 schedules < 2 ? "" : f->schedules == schedules ? "; in every schedule" : "; not in every schedule");
     fprintf(to, "  %s %s\n\n", verdict_person(f->code), verdict_generator(f->code));
 }

@@ -1,5 +1,6 @@
 /*
- * The runs: one for each schedule, each on memory filled anew. The emulator tells the first thing that is wrong of a run; another
+ * The runs: one for each schedule, each on memory filled anew; in half of them (by the seed)
+ * the lanes of a warp go apart, as a card may let them. The emulator tells the first thing that is wrong of a run; another
  * schedule may come to another one. What ends without a finding is compared: with the reference, if there is an operator, and with
  * the first schedule's result.
  */
@@ -55,12 +56,14 @@ struct emulate_finding *emulate_found(struct emulate_findings *f, enum verdict_c
 /* ---- memory ---- */
 static void fill(const struct emulate_buffer *b, uint64_t seed, uint64_t stream, uint8_t *to)
 {
+    memset(to + b->bytes / 4 * 4, 0, b->bytes % 4);   /* what is left behind whole words */
     switch (b->fill) {
     case FILL_GIVEN:
         if (b->bytes)
             memcpy(to, b->given, b->bytes);
         break;
     case FILL_ZEROS:
+        memset(to, 0, b->bytes);
         break;
     case FILL_UNWRITTEN:
         memset(to, POISON, b->bytes);
@@ -163,7 +166,7 @@ static void compare_schedules(const struct emulate_problem *p, const struct memo
 }
 
 /* ---- one schedule ---- */
-struct schedule { const struct emulate_how *how; uint64_t seed; bool first; };
+struct schedule { const struct emulate_how *how; uint64_t seed; bool first, explore; };
 
 static bool run_step(const struct emulate_problem *p, int i, const struct schedule *how, struct memory *m, struct emulate_result *r, bool *ret_clean,
                      struct emulate_findings *f, struct err *err)
@@ -172,7 +175,8 @@ static bool run_step(const struct emulate_problem *p, int i, const struct schedu
     struct ptx_launch launch = s->launch;
     struct ptx_finding finding = {0};
     struct ptx_counts counts = {0};
-    struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = how->seed, .check_races = true};
+    struct ptx_run_options options = {.limits = ptx_default_limits, .schedule_seed = how->seed, .check_races = true,
+                                      .schedule = how->explore ? PTX_EXPLORE : PTX_LOCKSTEP};
     if (s->is_memset) {
         memset(m->list[s->buffer].data, s->value, m->list[s->buffer].bytes);
         memset(m->list[s->buffer].initialised, 0xff, m->list[s->buffer].bytes / 8 + 1);
@@ -227,9 +231,11 @@ bool emulate_run(struct emulate_problem *p, const struct emulate_how *wanted, st
     ret->schedules = wanted->schedules;
     ret->first_seed = wanted->first_seed;
     for (int n = 0; n < wanted->schedules; n++) {
+        const uint64_t seed = wanted->first_seed + (uint64_t)n;
         cleanup(memory) struct memory now = {.count = 0};
         struct memory *m = n ? &now : &first;
-        const struct schedule how = {.how = wanted, .seed = wanted->first_seed + (uint64_t)n, .first = n == 0};
+        const struct schedule how = {.how = wanted, .seed = seed, .first = n == 0,
+                                     .explore = seed & 2 && !(n == 0 && p->device)};
         bool clean = false;
         if (!run_schedule(p, &how, m, ret, &clean, f, err))
             return false;

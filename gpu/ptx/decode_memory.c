@@ -77,7 +77,7 @@ static bool load_param(struct decoder *d, const struct operand *at, enum ptx_typ
     const uint64_t start = v->offset + (uint64_t)at->imm;
     const unsigned bytes = ptx_types[t].bytes;
     const struct operand to = *arg(d, 0);
-    if (start + vec * bytes > d->f->param_bytes)
+    if (start > d->f->param_bytes || start + vec * bytes > d->f->param_bytes)   /* start: before the first one it is huge */
         return false;
     uint32_t halves[2];
     if (bytes == 16) {

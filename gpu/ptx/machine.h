@@ -73,6 +73,7 @@
 #define schedule_pick ptx_run_schedule_pick
 #define splits_merge ptx_run_splits_merge
 #define splits_let_go ptx_run_splits_let_go
+#define splits_let_leave ptx_run_splits_let_leave
 #define splits_wait ptx_run_splits_wait
 #define lane_shadow_new ptx_run_lane_shadow_new
 #define lane_start ptx_run_lane_start
@@ -338,6 +339,7 @@ void schedule_part(struct warp *w, int split);                 /* maybe */
 int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
 void splits_merge(struct warp *w);                             /* those that are at one place */
 bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */
+bool splits_let_leave(struct warp *w);                         /* the same of those who go on only to end */
 void splits_wait(struct warp *w, uint64_t instructions);       /* so many have been done while they wait; polling counts for more */
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */

@@ -139,6 +139,34 @@ bool splits_let_go(struct warp *w)
     return any;
 }
 
+/* Does the code there do nothing but end the thread? */
+static bool leaves(const struct insn *code, uint32_t pc)
+{
+    for (int step = 0; step < 16; step++) {
+        const struct insn *i = &code[pc];
+        if (i->kind == K_EXIT && !i->pred)
+            return true;
+        if (i->kind == K_BRA && !i->pred)
+            pc = i->aux;
+        else if (i->kind == K_ENTER || i->kind == K_NOP)
+            pc++;
+        else
+            return false;
+    }
+    return false;
+}
+
+/* `if (beyond) return;` is a branch to where lanes meet: who waits there only to leave has left, as a barrier of the others sees it. */
+bool splits_let_leave(struct warp *w)
+{
+    const struct insn *code = w->block->worker->machine->module->code;
+    bool any = false;
+    for (int n = 0; n < w->split_count; n++)
+        if (w->splits[n].state == SPLIT_NODE && w->splits[n].mask && !w->splits[n].depth && leaves(code, w->splits[n].pc))
+            any |= let_go(w, n);
+    return any;
+}
+
 void splits_wait(struct warp *w, uint64_t instructions)
 {
     for (int n = 0; n < w->split_count; n++) {

@@ -362,7 +362,7 @@ static enum stop settle(struct warp *w)
     }
     BUG_ON(first < 0);
     const struct insn *i = &code[w->splits[first].pc];
-    if (i->type && splits_let_go(w))
+    if (i->type ? splits_let_go(w) : splits_let_leave(w))
         return STOP_SLICE;
     fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
           w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
