@@ -8,6 +8,7 @@
 #include "gpu/ptx/depth.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -266,6 +267,8 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
             warp_ended(b, w);
         if (k->unreported > 1000000 || (stop == STOP_SLICE && !w->stuck)) {
             report_time(k);
+            if (k->machine->limits.threads > 1)
+                sched_yield();     /* it may be polling for what a block of another host thread has to do */
             if (k->finding.kind != PTX_CLEAN || atomic_load_explicit(&k->machine->stop, memory_order_relaxed))
                 return false;
         }
