@@ -54,7 +54,7 @@ static const struct small cases[] = {
     {"st.shared.u32 [%r10], %r1; setp.lt.u32 %p3, %r1, 16; @%p3 bra A; bar.warp.sync -1; bra B; A: bar.warp.sync -1; B: xor.b32 %r3, %r9, 64; mov.u32 %r4, s; add.u32 %r4, %r4, %r3; ld.shared.u32 %r5, [%r4];",
      PTX_CLEAN, PTX_CLEAN, NULL, 1, 32},
     {"setp.lt.u32 %p3, %r1, 16; @%p3 bra A; bar.warp.sync -1; A: bar.sync 0;", PTX_BARRIER, PTX_BARRIER, NULL, 1, 32},
-    {"setp.lt.u32 %p3, %r1, 16; @%p3 bra A; bar.sync 0; A:", PTX_BARRIER, PTX_CLEAN, NULL, 1, 32},   /* apart, the others may have ended */
+    {"setp.lt.u32 %p3, %r1, 16; @%p3 bra A; bar.sync 0; A:", PTX_CLEAN, PTX_CLEAN, NULL, 1, 32},   /* no other than `if (lane < 16) return;`: they have ended */
 };
 
 static void small(const struct small *c, uint64_t seed, int threads)
