@@ -21,7 +21,6 @@ static bool known_missing(const char *text)
     return false;
 }
 
-
 struct outcome { enum ptx_finding_kind finding; uint32_t *out; };
 
 static struct outcome emulate(const struct truth_row *row, const struct truth_shape *s)
