@@ -132,7 +132,9 @@ bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active)
     memory_addresses(w, i, 1);
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         struct place p;
-        if (!memory_locate(w, i, first_lane(rest), k->addresses[first_lane(rest)], 1, 1, false, &p))
+        const int lane = first_lane(rest);
+        const uint64_t first = k->addresses[lane], bytes = i->b ? lane_value(w, i->b, lane, 4) : 1;   /* b: of a bulk */
+        if (bytes && (!memory_locate(w, i, lane, first, 1, 1, false, &p) || !memory_locate(w, i, lane, first + bytes - 1, 1, 1, false, &p)))
             return false;
     }
     return true;

@@ -138,12 +138,17 @@ static int reduction_of(const struct opcode *o)
     return 0;
 }
 
-/* cp.async.bulk.prefetch.L2.global [from], bytes{, policy}: changes no value */
+/* cp.async.bulk.prefetch.L2.global [from], bytes{, policy}: changes no value, but may not reach beyond a buffer */
 static bool bulk_prefetch(struct decoder *d)
 {
-    if (!address_slot(d, arg(d, 0)) || !source(d, arg(d, 1), T_U32))
+    const uint32_t from = address_slot(d, arg(d, 0)), bytes = source(d, arg(d, 1), T_U32);
+    if (!from || !bytes)
         return false;
-    emit(d, K_NOP);
+    struct insn *i = emit(d, K_PREFETCH);
+    i->a = from;
+    i->b = bytes;
+    i->vec = i->size = 1;
+    i->space = SPACE_GLOBAL;
     return true;
 }
 

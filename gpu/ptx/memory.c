@@ -1,8 +1,9 @@
 /*
  * Every access of the emulated program, checked: alignment, bounds, read-only, initialised bytes, races.
  *
- * Two ways: a whole warp whose lanes lie side by side (or all on one address) is checked once and copied at once; anything else
- * goes lane by lane. Both count sectors and bank conflicts the same.
+ * Three ways: access.c does what a whole warp does in the usual forms. What it leaves comes here: a whole warp whose lanes lie side by
+ * side (or all on one address) is checked once and copied at once; anything else goes lane by lane, which finds whose fault it is. All
+ * count sectors and bank conflicts the same.
  */
 #include "gpu/ptx/machine.h"
 

@@ -12,8 +12,7 @@
 static int verbose;
 
 /* What a card can do and this emulator says it cannot, by the start of the row's text. */
-static const char *const not_here[] = {"fma.rn.oob", "atom.global.v", "red.global.v", "set.eq.u32.f16 ", "set.eq.s32.f16 ", "set.ltu.u32.f16 ",
-                                       "set.ltu.s32.f16 ", "set.gt.u32.f16 ", "set.gt.s32.f16 ", "mma.sync.aligned.m8n8k4.row.col.rz."};
+static const char *const not_here[] = {"fma.rn.oob", "mma.sync.aligned.m8n8k4.row.col.rz."};
 static bool known_missing(const char *text)
 {
     for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++)
@@ -21,7 +20,6 @@ static bool known_missing(const char *text)
             return true;
     return false;
 }
-
 
 struct outcome { enum ptx_finding_kind finding; uint32_t *out; };
 
@@ -156,9 +154,10 @@ int main(int argc, char **argv)
     if (!have)
         fprintf(stderr, "%s\n", err.text);
     check(have);
-    struct truth_row *rows;
-    const size_t count = truth_rows(&rows);
-    size_t same = 0, close = 0, differ = 0, unsupported = 0, missing = 0, not_yet = 0;
+    struct truth_row *rows, *listed;
+    const size_t count = truth_rows(&rows), listed_count = truth_listed_rows(&listed);
+    free(listed);
+    size_t same = 0, close = 0, differ = 0, unsupported = 0, missing = 0, not_yet = 0, not_asked = 0;
     for (size_t i = 0; i < count; i++) {
         if (!strstr(rows[i].text, only))
             continue;
@@ -172,7 +171,11 @@ int main(int argc, char **argv)
             unsupported++;
             printf("%s: %s\n", rows[i].text, ptx_finding_name(o.finding));
         } else if (!a || a->threads != s.threads || a->words != s.out_words) {
-            missing++;
+            /* a row that the emulator's table got since a card was last asked is run all the same */
+            if (i < listed_count)
+                missing++;
+            else
+                not_asked++;
         } else if (truth_row_close(rows[i].text)) {
             const uint32_t n = far_away(&rows[i], &s, a, o.out);
             if (n)
@@ -189,8 +192,8 @@ int main(int argc, char **argv)
         }
         free(o.out);
     }
-    printf("%zu rows: %zu the same, %zu within their bound, %zu differ, %zu not known here, %zu failed, %zu without an answer\n", count, same, close,
-           differ, not_yet, unsupported, missing);
+    printf("%zu rows: %zu the same, %zu within their bound, %zu differ, %zu not known here, %zu failed, %zu without an answer, %zu new ones not asked yet\n", count, same, close,
+           differ, not_yet, unsupported, missing, not_asked);
     free(rows);
     check(!differ && !unsupported && !missing);
     return test_done();
