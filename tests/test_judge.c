@@ -190,6 +190,21 @@ static void test_flags(void)
     judge_result_done(&r);
 }
 
+/* The baseline against itself: what is equal must not look faster, in whatever order and place its runs were. */
+static void test_alike(void)
+{
+    struct judge_result r;
+    struct err err;
+    bool ok = judge(task_of(candidate_of(SLOW, 0), candidate_of(SLOW, 0), "triage"), &r, &err);
+    check(ok);
+    if (!ok)
+        return;
+    check_str(verdict_name(r.verdict.code), "not_faster");
+    check(json_num(r.figures, "time_ns", 0) > 0);
+    check(json_num(r.figures, "time_ns", 1) == json_num(r.figures, "baseline_ns", 2));
+    judge_result_done(&r);
+}
+
 static void test_faster_and_slower(void)
 {
     struct judge_result r;
@@ -390,6 +405,7 @@ int main(int argc, char **argv)
     test_targets();
     test_flags();
     test_faster_and_slower();
+    test_alike();
     test_planted();
     test_details();
     test_workspace();

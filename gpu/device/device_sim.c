@@ -231,9 +231,14 @@ static void make_launch(const struct device_program *p, const struct plan_step *
     }
 }
 
-/* What only counting in depth tells does not change from run to run (but for data that steers it): the first run's is everyone's. */
-static void keep_deep(struct device_program *p, int step, struct ptx_counts *c)
+/*
+ * What only counting in depth tells does not change from run to run (but for data that steers it): the first run's is everyone's. A run
+ * that explores does not count: lanes that go one by one touch sectors again and again.
+ */
+static void keep_deep(struct device_program *p, int step, bool explored, struct ptx_counts *c)
 {
+    if (!p->counted[step] && explored)
+        return;
     if (!p->counted[step]) {
         p->counted[step] = true;
         p->deep[step] = *c;
@@ -273,12 +278,12 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
         }
         make_launch(p, s, &a, &launch);
         struct ptx_depth depth = {.device = p->row};
-        options.depth = p->counted[i] ? NULL : &depth;
+        options.depth = p->counted[i] || how->explore ? NULL : &depth;
         if (!ptx_run(p->module, &launch, a.list, a.count, &options, &finding, &ret->counts[i], err))
             return false;
         if (finding.kind != PTX_CLEAN)
             return fault_from_finding(fault, &finding, i, &p->plan);
-        keep_deep(p, i, &ret->counts[i]);
+        keep_deep(p, i, how->explore, &ret->counts[i]);
     }
     for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK; t++)
         if (p->buffers[t].output)

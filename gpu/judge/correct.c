@@ -95,10 +95,11 @@ static bool baseline_ask(struct judge *j, int regime, struct verdict *v, struct 
     struct judge_side *s = &j->sides[BASELINE];
     if (!s->present || s->runs_regime)
         return true;
+    /* The candidate's counts come from a run with this order of blocks in this place: equal kernels must get equal estimates. */
     const struct run_order o = {.regime = regime,
                                 .poison = j->poison[0],
-                                .schedule_seed = random_u64(),
-                                .place = DEVICE_AT_END,
+                                .schedule_seed = random_u64() | PTX_SEED_DESCENDING,
+                                .place = regime == 0 ? DEVICE_AT_START : DEVICE_AT_END,
                                 .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
     STEP(run_inputs(j, s, regime, "correct", v, err));
     STEP(run_ask(j, s, &o, "correct", v, err));
