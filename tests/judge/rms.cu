@@ -66,6 +66,10 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
 #else
     float f = rsqrtf(s / N + eps);
 #endif
+#if MODE == 14                                 // half of each warp waits, and all have more to do (a thread that only ends holds up nobody)
+    if (t % 2)
+        __syncthreads();
+#endif
 #if MODE == 10
     f = sqrtf(-s - 1.f);
 #endif
@@ -106,10 +110,6 @@ extern "C" __global__ void k(const float *x, const float *w, float *y, float eps
     y[(r + 1) % R * N + t + 128] = b * f * w[t + 128];
 #else
     out[t + 128] = b * f * w[t + 128];
-#endif
-#if MODE == 14                                 // half of each warp waits
-    if (t % 2)
-        __syncthreads();
 #endif
 #if MODE == 30
     if (t == 0)
