@@ -130,9 +130,9 @@ int main(int argc, char **argv)
 {
     const bool brief = argc > 1 && !strcmp(argv[1], "--short");
     static const char *const lanes[] = {"avx512", "avx2", "baseline"};
-    const struct kernel kernels[] = {{"gdn_baseline.ptx", true, 4, brief ? 10 : 30},
-                                     {"gdn_baseline.ptx", true, 64, brief ? 2 : 5},
-                                     {"gdn_decode.ptx", false, 4, brief ? 10 : 30}};
+    const struct kernel kernels[] = {{"gdn_baseline.ptx", true, 4, brief ? 10 : 300},
+                                     {"gdn_baseline.ptx", true, 64, brief ? 2 : 20},
+                                     {"gdn_decode.ptx", false, 4, brief ? 10 : 300}};
     bool ok = true;
     for (size_t l = 0; l < sizeof lanes / sizeof *lanes; l++) {
         setenv("PROTEUS_PTX_LANES", lanes[l], 1);
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
             for (int c = CHECKS_ALL; c >= CHECKS_NONE; c--)
                 for (int threads = 1; threads <= (l || c != CHECKS_SHARED ? 1 : 2); threads++)
                     ok &= gdn(&kernels[k], lanes[l], (enum checks)c, threads);
-        ok &= scatter(lanes[l], CHECKS_SHARED, brief ? 2 : 5);
+        ok &= scatter(lanes[l], CHECKS_SHARED, brief ? 2 : 100);
     }
     return ok ? 0 : 1;
 }
