@@ -133,7 +133,7 @@ static void restore(struct warp *w, uint32_t number, uint32_t mask, const uint32
 void calls_forget(struct warp *w)
 {
     for (uint32_t n = 0; n < w->saved_count; n++)
-        if (w->saved[n].bytes)
+        if (w->saved[n].registers)
             saved_free(w, &w->saved[n]);
 }
 
