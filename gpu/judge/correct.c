@@ -96,9 +96,10 @@ static bool baseline_ask(struct judge *j, int regime, struct verdict *v, struct 
     if (!s->present || s->runs_regime)
         return true;
     /* The candidate's counts come from a run with this order of blocks in this place: equal kernels must get equal estimates. */
+    uint64_t seed = random_u64() & ~PTX_SEED_DESCENDING;
     const struct run_order o = {.regime = regime,
                                 .poison = j->poison[0],
-                                .schedule_seed = random_u64() | PTX_SEED_DESCENDING,
+                                .schedule_seed = regime == 0 ? seed | PTX_SEED_DESCENDING : seed,
                                 .place = regime == 0 ? DEVICE_AT_START : DEVICE_AT_END,
                                 .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
     STEP(run_inputs(j, s, regime, "correct", v, err));
@@ -118,15 +119,17 @@ static bool baseline_take(struct judge *j, int regime, struct verdict *v, struct
 }
 
 /* Its outputs become ours. */
-static void baseline_keep(struct judge *j, int regime)
+void baseline_keep(struct judge *j, int regime)
 {
     struct judge_side *s = &j->sides[BASELINE];
     struct judge_regime *g = &j->regimes[regime];
     if (!s->present)
         return;
     run_copy_outputs(j, s);
-    for (int t = 0; t < j->op->tensor_count; t++)
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        free(g->baseline[t]);
         g->baseline[t] = steal(&s->outputs[t]);
+    }
     g->baseline_ran = true;
 }
 
@@ -299,7 +302,7 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     struct run_order first = {.regime = regime,
                               .poison = j->poison[0],
                               .schedule_seed = random_u64() & ~PTX_SEED_DESCENDING,
-                              .explore = !j->on_card,
+                              .explore = s->run.role == SANDBOX_RUN_SIM,
                               .place = regime % 2 ? DEVICE_ODD : DEVICE_AT_END,
                               .instruction_limit = j->instruction_limit};
     struct run_order second = {.regime = regime,
@@ -443,6 +446,14 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
         json_put(j->phase, "canaries", json_incref(j->canaries));
     json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
     return true;
+}
+
+bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    struct comparison none = {.waiting = false};
+    STEP(run_twice(j, s, 0, &none, v, err));
+    return regime_reference(j, 0, err) && check_outputs(j, s, 0, s->outputs, j->poison[1], "emulate", NULL, v, err);
 }
 
 bool phase_correct(struct judge *j, struct verdict *v, struct err *err)

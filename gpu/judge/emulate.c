@@ -1,6 +1,7 @@
 /*
- * Emulate: the first run of the PTX, with every check on, on the typical regime. Its results are not looked at, nor copied: that is
- * for the runs that follow. With a card it stands in front of it: what the emulator does not know is then a note, not a verdict.
+ * Emulate: the first run of the PTX, with every check on, on the typical regime. On sim its results are not looked at, nor copied:
+ * that is for the runs that follow. With a card it stands in front of it: two runs more are compared with the reference here, and what
+ * the emulator does not know is a note, not a verdict.
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
@@ -76,6 +77,8 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
         }
         return err_set(err, why.code, "%s", why.text);
     }
+    if (j->on_card)
+        baseline_keep(j, 0);
     uint64_t most = counted(base->counts, "thread_instructions") * (uint64_t)LIMIT_TIMES_BASELINE;
     j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
                            : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
@@ -105,6 +108,8 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
     if (v->code != VERDICT_OK)
         return true;
     j->emulated = true;
+    if (j->on_card)
+        STEP(correct_on_emulator(j, v, err));
     json_put_int(j->phase, "blocks_emulated", (int64_t)counted(s->counts, "blocks"));
     json_put_int(j->phase, "blocks_of_all", blocks_of(&s->plan));
     json_put_int(j->phase, "thread_instructions", (int64_t)counted(s->counts, "thread_instructions"));

@@ -193,6 +193,11 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
 int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
+/* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
+ * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
+bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* Copies what the baseline's run of a regime left, as what the candidate's errors are measured by. */
+void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
