@@ -13,6 +13,9 @@
 #include "gpu/ptx/lanes.h"
 
 #include <stdatomic.h>
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
 
 /* Short names here, the library's prefix for the linker. */
 #define fault ptx_run_fault
@@ -32,6 +35,7 @@
 #define memory_atomic ptx_run_memory_atomic
 #define memory_prefetch ptx_run_memory_prefetch
 #define memory_locate ptx_run_memory_locate
+#define memory_wavefronts ptx_run_memory_wavefronts
 #define memory_fault ptx_run_memory_fault
 #define memory_is_shared ptx_run_memory_is_shared
 #define memory_offset ptx_run_memory_offset
@@ -83,6 +87,8 @@
 #define lane_observe ptx_run_lane_observe
 #define lane_check ptx_run_lane_check
 #define warp_run ptx_run_warp_run
+#define warp_sync ptx_run_warp_sync
+#define warp_settle ptx_run_warp_settle
 #define sync_execute ptx_run_sync_execute
 #define barrier_arrive ptx_run_barrier_arrive
 #define barrier_recheck ptx_run_barrier_recheck
@@ -241,6 +247,30 @@ struct machine {
 
 static inline char *slot(const struct warp *w, uint32_t offset) { return w->file + offset; }
 static inline int first_lane(uint32_t mask) { return __builtin_ctz(mask); }
+/* Bit l: lane l is not 0. */
+static inline uint32_t warp_pack(const struct warp *w, uint32_t predicate)
+{
+#ifdef __x86_64__ /* a predicate is 0 or ~0 */
+    const __m128i *p = (const __m128i *)slot(w, predicate);
+    uint32_t r = 0;
+    for (int half = 0; half < 2; half++, p += 4) {
+        const __m128i low = _mm_packs_epi32(p[0], p[1]), high = _mm_packs_epi32(p[2], p[3]);
+        r |= (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << half * 16;
+    }
+    return r;
+#else
+    return w->block->worker->machine->lanes->pack((const uint32_t *)slot(w, predicate));
+#endif
+}
+
+/* Of these lanes, those that the instruction's predicate lets. */
+static inline uint32_t warp_active(const struct warp *w, const struct insn *i, uint32_t mask)
+{
+    if (!i->pred)
+        return mask;
+    const uint32_t p = warp_pack(w, i->pred);
+    return mask & (i->flags & F_PRED_NOT ? ~p : p);
+}
 
 /* All return false after they have set the worker's finding. */
 bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *fmt, ...)
@@ -268,6 +298,8 @@ bool memory_is_shared(const struct warp *w, const struct place *p);
 int64_t memory_offset(const struct warp *w, const struct place *p);
 const char *memory_name(const struct warp *w, const struct place *p);
 enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride);   /* into the worker's addresses */
+/* Shared-memory passes of one request. */
+unsigned memory_wavefronts(const uint64_t *offset, uint32_t active, unsigned bytes);
 bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
 void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
 void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
@@ -344,6 +376,11 @@ void splits_wait(struct warp *w, uint64_t instructions);       /* so many have b
 
 enum stop { STOP_FAULT, STOP_WAIT, STOP_SLICE, STOP_DONE };   /* a slice also ends when something asked for is not there yet */
 enum stop warp_run(struct warp *w, int64_t budget);
+/* An instruction that lanes do together. 1: done by `active`; 2: done by others too, this split goes on like any other; 0: it waits for the
+ * other lanes named; -1: a finding. */
+int warp_sync(struct warp *w, int current, const struct insn *i, uint32_t active);
+/* Nothing of the warp runs. */
+enum stop warp_settle(struct warp *w);
 bool sync_execute(struct warp *w, const struct insn *i, uint32_t active);
 bool barrier_arrive(struct warp *w);
 /* Barriers that may be complete now that a warp has left. */

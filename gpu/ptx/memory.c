@@ -9,63 +9,6 @@
 
 #include <string.h>
 
-static const char *const spaces[] = {"memory", "global", "shared", "local", "constant", "parameter", "register", "shared"};
-
-/* ---- bits of initialised bytes; several host threads may share a byte of bits ---- */
-/* Other threads may set other bits of the same byte meanwhile; ours, if set, were set before. */
-__attribute__((no_sanitize_thread)) bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count)
-{
-    while (count && (at & 7)) {
-        if (!(bits[at >> 3] >> (at & 7) & 1))
-            return false;
-        at++, count--;
-    }
-    const uint8_t *p = bits + (at >> 3);
-    for (; count >= 64; count -= 64, p += 8) {
-        uint64_t word;
-        memcpy(&word, p, 8);
-        if (word != UINT64_MAX)
-            return false;
-    }
-    for (; count >= 8; count -= 8, p++)
-        if (*p != 255)
-            return false;
-    return !count || (*p & ((1u << count) - 1)) == (1u << count) - 1;
-}
-
-static void bits_or(uint8_t *byte, unsigned mask, bool shared)
-{
-    if ((__atomic_load_n(byte, __ATOMIC_RELAXED) & mask) == mask)
-        return;
-    if (shared)
-        __atomic_fetch_or(byte, (uint8_t)mask, __ATOMIC_RELAXED);
-    else
-        *byte = (uint8_t)(*byte | mask);
-}
-
-void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared)
-{
-    for (; count && (at & 7); ) {
-        const unsigned room = 8 - (at & 7), n = count < room ? (unsigned)count : room;
-        bits_or(&bits[at >> 3], ((1u << n) - 1) << (at & 7), shared);
-        at += n, count -= n;
-    }
-    for (; count >= 8; at += 8, count -= 8)
-        __atomic_store_n(&bits[at >> 3], 255, __ATOMIC_RELAXED);
-    if (count)
-        bits_or(&bits[at >> 3], (1u << count) - 1, shared);
-}
-
-void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
-{
-    for (; count && (at & 7); at++, count--)
-        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~(1u << (at & 7)), __ATOMIC_RELAXED);
-    for (; count >= 8; at += 8, count -= 8)
-        __atomic_store_n(&bits[at >> 3], 0, __ATOMIC_RELAXED);
-    if (count)
-        __atomic_fetch_and(&bits[at >> 3], (uint8_t)~((1u << count) - 1), __ATOMIC_RELAXED);
-}
-
 /* ---- counting ---- */
 static void mark_sectors(uint64_t *bits, uint64_t first, uint64_t last)
 {
@@ -101,7 +44,7 @@ void memory_count(struct worker *k, struct region *r, uint64_t offset, uint64_t 
 }
 
 /* Shared-memory passes for one request: for each group of lanes that moves 128 bytes, the most distinct words in one bank. */
-static unsigned wavefronts(const uint64_t *offset, uint32_t active, unsigned bytes)
+unsigned memory_wavefronts(const uint64_t *offset, uint32_t active, unsigned bytes)
 {
     const unsigned lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
     unsigned total = 0;
@@ -128,176 +71,6 @@ static unsigned wavefronts(const uint64_t *offset, uint32_t active, unsigned byt
         total += most;
     }
     return total;
-}
-
-/* ---- findings ---- */
-bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *buffer, int64_t offset,
-                       uint64_t size, unsigned bytes, bool store)
-{
-    struct ptx_finding *f = &w->block->worker->finding;
-    snprintf(f->buffer, sizeof f->buffer, "%s", buffer);
-    f->offset_bytes = offset;
-    f->access_bytes = bytes;
-    /* in no buffer: the offset from the nearest would say nothing */
-    const bool nowhere = !*buffer;
-    char address[24];
-    snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
-    if (nowhere)
-        f->offset_bytes = 0;
-    const char *does = i->kind == K_ATOM ? "atomically changes" : i->kind == K_PREFETCH ? "prefetches" : store ? "writes" : "reads";
-    if (nowhere && kind == PTX_OUT_OF_BOUNDS)
-        return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer", does, bytes, address);
-    if (nowhere)
-        return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer and not a multiple of %u", does, bytes, address, bytes);
-    switch ((int)kind) {
-    case PTX_OUT_OF_BOUNDS:
-        return fault(w, i, lane, kind, "%s %u bytes at offset %lld of %s, which has %llu bytes", does, bytes, (long long)offset, buffer,
-                     (unsigned long long)size);
-    case PTX_READ_ONLY:
-        return fault(w, i, lane, kind, "%s %u bytes at offset %lld of %s, which may only be read", does, bytes, (long long)offset, buffer);
-    case PTX_UNINITIALISED:
-        return fault(w, i, lane, kind, "%s %u bytes at offset %lld of %s, which nobody has written", does, bytes, (long long)offset, buffer);
-    default:
-        return fault(w, i, lane, kind, "%s %u bytes at offset %lld of %s, which is not a multiple of %u", does, bytes, (long long)offset,
-                     buffer, bytes);
-    }
-}
-
-/* ---- regions ---- */
-static struct region *region_find(struct warp *w, const struct insn *i, uint64_t address)
-{
-    struct machine *m = w->block->worker->machine;
-    uint16_t *hint = &w->block->worker->hints[((uintptr_t)i / sizeof *i) & 2047];
-    struct region *r = &m->regions[*hint];
-    if (address - r->base < r->bytes)
-        return r;
-    int low = 0, high = m->region_count - 1;
-    while (low < high) { /* the last that starts at or before it */
-        const int mid = (low + high + 1) / 2;
-        if (m->regions[mid].base <= address)
-            low = mid;
-        else
-            high = mid - 1;
-    }
-    r = &m->regions[low];
-    if (address - r->base < r->bytes)
-        *hint = (uint16_t)low;
-    /* not inside: the nearer of two neighbours names the finding */
-    else if (low + 1 < m->region_count && address >= r->base && m->regions[low + 1].base - address < address - (r->base + r->bytes))
-        r++;
-    return r;
-}
-
-/* Further from a region than index arithmetic gone wrong leads: a null pointer, a number taken for one. */
-#define NEAR_BYTES (UINT64_C(1) << 32)
-static bool is_near(const struct region *r, uint64_t address)
-{
-    return address < r->base ? r->base - address <= NEAR_BYTES : address - r->base < r->bytes + NEAR_BYTES;
-}
-
-/* A finding about a global address: by the buffer it is in or near, or by itself. */
-static bool address_fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const struct region *r,
-                          uint64_t address, unsigned bytes, bool store)
-{
-    if (!is_near(r, address))
-        return memory_fault(w, i, lane, kind, "", (int64_t)address, 0, bytes, store);
-    return memory_fault(w, i, lane, kind, r->name, (int64_t)(address - r->base), r->bytes, bytes, store);
-}
-
-/* Another block's shared memory, or our own by way of a mapped address. */
-static bool remote_locate(struct warp *w, const struct insn *i, int lane, uint64_t *address, unsigned each, bool store, struct block **ret)
-{
-    struct block *b = w->block;
-    const uint64_t mapped = *address;
-    struct block *home = cluster_home(b, address);
-    const char *does = i->kind == K_ATOM ? "atomically changes" : store ? "writes" : "reads";
-    if (!home || mapped >= WINDOW_SIZE)
-        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes at address 0x%llx of shared memory, of no block of its cluster of %u", does, each,
-                     (unsigned long long)mapped, b->cluster->size);
-    if (home != b && i->space == SPACE_SHARED)
-        return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "%s %u bytes of shared memory of block %u of its cluster, without .shared::cluster", does, each,
-                     home->rank);
-    if (home->done || !home->started)
-        return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which has ended", does, each,
-                     (unsigned long long)*address, home->rank);
-    *ret = home;
-    return true;
-}
-
-/* One stretch of `bytes` for one lane (or for all, side by side). */
-bool memory_locate(struct warp *w, const struct insn *i, int lane, uint64_t address, uint64_t bytes, unsigned each, bool store, struct place *ret)
-{
-    struct block *b = w->block;
-    struct machine *m = b->worker->machine;
-    enum ptx_space space = (enum ptx_space)i->space;
-    if (space == SPACE_GENERIC) {
-        const uint64_t window = address & ~(WINDOW_SIZE - 1);
-        space = window == SHARED_WINDOW ? SPACE_SHARED : window == LOCAL_WINDOW ? SPACE_LOCAL : window == PARAM_WINDOW ? SPACE_PARAM : SPACE_GLOBAL;
-        if (space != SPACE_GLOBAL)
-            address &= WINDOW_SIZE - 1;
-    }
-    if (address & (each - 1)) {
-        if (space == SPACE_GLOBAL || space == SPACE_CONST)
-            return address_fault(w, i, lane, PTX_MISALIGNED, region_find(w, i, address), address, each, store);
-        return memory_fault(w, i, lane, PTX_MISALIGNED, spaces[space], (int64_t)address, 0, each, store);
-    }
-    *ret = (struct place){.offset = address};
-    struct block *home = b;
-    switch (space) {
-    case SPACE_CLUSTER:
-    case SPACE_SHARED:
-        if (address >> REMOTE_SHIFT && !remote_locate(w, i, lane, &address, each, store, &home))
-            return false;
-        if (address + bytes > m->shared_bytes || address + bytes < address || (address + bytes > m->static_end && address < m->module->dynamic_shared))
-            return bytes > each ? false : memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "shared", (int64_t)address, m->shared_bytes, each, store);
-        *ret = (struct place){.data = home->shared + address, .init = home->shared_init, .offset = address, .home = home};
-        return true;
-    case SPACE_LOCAL: {
-        if (address + bytes > m->frame_bytes || address + bytes < address)
-            return memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "local", (int64_t)address, m->frame_bytes, each, store);
-        const uint64_t at = ((uint64_t)w->id * WARP_LANES + (uint64_t)lane) * m->frame_bytes;
-        ret->data = b->local + at + address;
-        ret->init = b->local_init;
-        ret->offset = at + address;
-        return true;
-    }
-    case SPACE_PARAM:
-        if (address + bytes > m->entry->param_bytes || address + bytes < address)
-            return memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "param", (int64_t)address, m->entry->param_bytes, each, store);
-        if (store)
-            return memory_fault(w, i, lane, PTX_READ_ONLY, "param", (int64_t)address, 0, each, store);
-        ret->data = m->params + address;
-        return true;
-    case SPACE_GLOBAL:
-    case SPACE_CONST:
-    case SPACE_GENERIC:
-    case SPACE_REG:
-        break;
-    }
-    struct region *r = region_find(w, i, address);
-    const uint64_t offset = address - r->base;
-    if (offset >= r->bytes || r->bytes - offset < bytes) {
-        if (bytes > each)
-            return false; /* the caller goes lane by lane, which tells whose fault it is */
-        return address_fault(w, i, lane, PTX_OUT_OF_BOUNDS, r, address, each, store);
-    }
-    if (store && !r->writable)
-        return memory_fault(w, i, lane, PTX_READ_ONLY, r->name, (int64_t)offset, r->bytes, each, store);
-    *ret = (struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r};
-    return true;
-}
-
-bool memory_is_shared(const struct warp *w, const struct place *p) { return p->home == w->block; }
-int64_t memory_offset(const struct warp *w, const struct place *p)
-{
-    if (p->init == w->block->local_init && p->init)
-        return (int64_t)(p->offset % w->block->worker->machine->frame_bytes);
-    return (int64_t)p->offset;
-}
-const char *memory_name(const struct warp *w, const struct place *p)
-{
-    (void)w;
-    return p->region ? p->region->name : p->home ? "shared" : "local";
 }
 
 enum pattern memory_addresses(struct warp *w, const struct insn *i, uint64_t stride)
@@ -398,7 +171,7 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (on_shared) {
         k->counts.shared_requests++;
-        k->counts.shared_wavefronts += wavefronts(offsets, on_shared, bytes);
+        k->counts.shared_wavefronts += memory_wavefronts(offsets, on_shared, bytes);
     }
     return true;
 }
@@ -573,7 +346,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (on_shared) {
         k->counts.shared_requests++;
-        k->counts.shared_wavefronts += wavefronts(offsets, on_shared, bytes);
+        k->counts.shared_wavefronts += memory_wavefronts(offsets, on_shared, bytes);
     }
     return true;
 }
@@ -640,127 +413,4 @@ bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
     if (w->block->worker->machine->many)
         watch_stored(w->block->worker);
     return fine;
-}
-
-/* ---- asynchronous copies: read when issued, written to shared memory when waited for ---- */
-bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
-{
-    struct worker *k = w->block->worker;
-    if (w->copy_count == w->copy_capacity) {
-        if (w->copy_count >= 1024)
-            return fault(w, i, first_lane(active), PTX_RESOURCE, "has more than 1024 copies in flight in its warp");
-        w->copy_capacity = w->copy_capacity ? w->copy_capacity * 2 : 8;
-        w->copies = xrealloc(w->copies, w->copy_capacity * sizeof *w->copies);
-    }
-    struct pending_copy *c = &w->copies[w->copy_count];
-    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code), .serial = w->copy_serial};
-    memcpy(c->group, w->committed, sizeof c->group);
-    const uint64_t *to = (const uint64_t *)slot(w, i->a), *from = (const uint64_t *)slot(w, i->b);
-    struct insn source = *i, target = *i;
-    source.space = SPACE_GLOBAL;
-    target.space = SPACE_SHARED;
-    struct sector_set sectors = {.used = {0}};
-    unsigned fresh = 0, lanes = 0;
-    for (uint32_t rest = active; rest; rest &= rest - 1) {
-        const int lane = first_lane(rest);
-        const uint32_t have = i->c ? ((const uint32_t *)slot(w, i->c))[lane] : i->size;
-        struct place p;
-        if (have > i->size)
-            return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "copies %u bytes of %u", have, i->size);
-        if (!memory_locate(w, &target, lane, to[lane], i->size, i->size, true, &p))
-            return false;
-        c->to[lane] = (uint32_t)p.offset;
-        /* it may land at any time from now on: until it is waited for, nothing can be read there */
-        if (!race_check(w, i, lane, (uint32_t)p.offset, i->size, RACE_WRITE))
-            return false;
-        bits_clear(p.init, p.offset, i->size);
-        if (!have)
-            continue;
-        if (from[lane] & (i->size - 1u) || have == i->size) {
-            if (!memory_locate(w, &source, lane, from[lane], i->size, i->size, false, &p))
-                return false;
-        } else if (!memory_locate(w, &source, lane, from[lane], have, 1, false, &p)) {
-            return k->finding.kind == PTX_CLEAN ? memory_fault(w, i, lane, PTX_OUT_OF_BOUNDS, "memory", (int64_t)from[lane], 0, have, false) : false;
-        }
-        if (p.init && !bits_all(p.init, p.offset, have))
-            return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, &p), memory_offset(w, &p), 0, have, false);
-        if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, have, RACE_READ, NULL))
-            return false;
-        memcpy(c->data[lane], p.data, have);
-        if (p.region && p.region->counted)
-            fresh += sector_add(&sectors, &p, have, false), lanes++;
-    }
-    k->counts.global_load_requests++;
-    k->counts.global_load_bytes += (uint64_t)lanes * i->size;
-    k->counts.global_load_sectors += fresh;
-    w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
-    w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
-    w->copy_count++;
-    w->copy_serial++;
-    return true;
-}
-
-/* Told through an mbarrier: whoever looks there is ordered after the issue. */
-void copy_land(struct warp *w, int lane, uint32_t serial)
-{
-    struct block *b = w->block;
-    uint32_t kept = 0;
-    for (uint32_t n = 0; n < w->copy_count; n++) {
-        struct pending_copy *c = &w->copies[n];
-        if (c->mask >> lane & 1 && (int32_t)(c->serial - serial) < 0) {
-            memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
-            bits_set(b->shared_init, c->to[lane], c->bytes, false);
-            c->mask &= ~(1u << lane);
-        }
-        if (c->mask && n != kept)
-            w->copies[kept] = *c;
-        kept += c->mask != 0;
-    }
-    w->copy_count = kept;
-}
-
-void copy_commit(struct warp *w, uint32_t active)
-{
-    for (uint32_t rest = active; rest; rest &= rest - 1)
-        w->committed[first_lane(rest)]++;
-}
-
-bool copy_wait(struct warp *w, const struct insn *i, uint32_t active, int64_t keep)
-{
-    struct block *b = w->block;
-    const struct ptx_module *m = b->worker->machine->module;
-    uint32_t kept = 0;
-    if (w->copy_count && keep <= 0 && w->copy_depth > w->used)
-        w->used = w->copy_depth;
-    (void)i;
-    for (uint32_t n = 0; n < w->copy_count; n++) {
-        struct pending_copy *c = &w->copies[n];
-        uint64_t offsets[WARP_LANES];
-        uint32_t now = 0;
-        for (uint32_t rest = c->mask & active; rest; rest &= rest - 1) {
-            const int lane = first_lane(rest);
-            const int64_t behind = (int64_t)w->committed[lane] - c->group[lane]; /* 0: not committed, 1: the newest group */
-            if (keep >= 0 && behind <= keep)
-                continue;
-            now |= 1u << lane;
-            offsets[lane] = c->to[lane];
-            const struct insn *issued = &m->code[c->stmt_pc];
-            const struct place p = {.data = b->shared + c->to[lane], .init = b->shared_init, .offset = c->to[lane], .home = b};
-            if (!race_check(w, issued, lane, c->to[lane], c->bytes, RACE_WRITE) ||
-                (b->worker->exploring && w->lanes && !lane_check(w, issued, lane, &p, c->bytes, RACE_WRITE, NULL)))
-                return false;
-            memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
-            bits_set(b->shared_init, c->to[lane], c->bytes, false);
-        }
-        if (now) {
-            b->worker->counts.shared_requests++;
-            b->worker->counts.shared_wavefronts += wavefronts(offsets, now, c->bytes);
-        }
-        c->mask &= ~now;
-        if (c->mask && n != kept)
-            w->copies[kept] = *c;
-        kept += c->mask != 0;
-    }
-    w->copy_count = kept;
-    return true;
 }

@@ -9,9 +9,6 @@
 
 #include <stdarg.h>
 #include <string.h>
-#ifdef __x86_64__
-#include <emmintrin.h>
-#endif
 
 bool fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *fmt, ...)
 {
@@ -115,30 +112,6 @@ static bool diverge(struct warp *w, int current, const struct insn *i, uint32_t 
     return true;
 }
 
-/* Bit l: lane l is not 0. */
-static uint32_t pack(const struct warp *w, uint32_t predicate)
-{
-#ifdef __x86_64__ /* a predicate is 0 or ~0 */
-    const __m128i *p = (const __m128i *)slot(w, predicate);
-    uint32_t r = 0;
-    for (int half = 0; half < 2; half++, p += 4) {
-        const __m128i low = _mm_packs_epi32(p[0], p[1]), high = _mm_packs_epi32(p[2], p[3]);
-        r |= (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << half * 16;
-    }
-    return r;
-#else
-    return w->block->worker->machine->lanes->pack((const uint32_t *)slot(w, predicate));
-#endif
-}
-
-static uint32_t active_of(const struct warp *w, const struct insn *i, uint32_t mask)
-{
-    if (!i->pred)
-        return mask;
-    const uint32_t p = pack(w, i->pred);
-    return mask & (i->flags & F_PRED_NOT ? ~p : p);
-}
-
 static void lane_masked(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct insn aside = *i;
@@ -199,176 +172,6 @@ static void note_use(struct warp *w, const struct insn *i)
     }
 }
 
-/* ---- instructions that lanes do together ---- */
-static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t named)
-{
-    fault(w, i, lane, PTX_BARRIER, "takes part in %s although its mask %08x does not name it",
-          ptx_name(w->block->worker->machine->module, w->block->worker->machine->module->stmts[i->stmt].opcode), named);
-    return -1;
-}
-
-/* Lanes of a split that waits at this instruction, or, for a barrier of the warp, at another one with the same mask. */
-static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
-{
-    const struct insn *code = w->block->worker->machine->module->code, *there = &code[s->pc];
-    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR)))
-        return 0;
-    const uint32_t active = active_of(w, there, s->mask);
-    return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
-}
-
-/* Lets the other splits go on that waited with lanes of `done`, and this one like any other: 2. Nobody waited: 1. */
-static int sync_done(struct warp *w, int current, const struct insn *i, uint32_t named, uint32_t active, uint32_t done)
-{
-    if (done == active)
-        return 1;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && waits_too(w, i, named, &w->splits[n]) & done) {
-            w->splits[n].state = SPLIT_RUN;
-            w->splits[n].pc++;
-        }
-    w->splits[current].state = SPLIT_RUN;
-    w->splits[current].pc = (uint32_t)(i - w->block->worker->machine->module->code) + 1;
-    splits_merge(w);
-    return 2;
-}
-
-/* Lanes of this split and of those that wait at this very instruction. */
-static uint32_t sync_here(struct warp *w, int current, const struct insn *i, uint32_t active)
-{
-    const struct insn *code = w->block->worker->machine->module->code;
-    for (int n = 0; n < w->split_count; n++)
-        if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i)
-            active |= active_of(w, i, w->splits[n].mask);
-    return active;
-}
-
-/*
- * Lanes at one instruction with masks of their own, such as tiles of a warp: each mask's lanes are a group by themselves. What goes on
- * together must be complete together: `set` grows by what its lanes name and by the splits that those are in.
- */
-static int sync_groups(struct warp *w, int current, const struct insn *i, uint32_t active)
-{
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d), here = sync_here(w, current, i, active);
-    const struct insn *code = w->block->worker->machine->module->code;
-    uint32_t set = active;
-    for (uint32_t more = 0; more != set;) {
-        set |= more;
-        more = set;
-        for (uint32_t rest = set; rest; rest &= rest - 1) {
-            const int lane = first_lane(rest);
-            const uint32_t need = masks[lane] & w->alive;
-            if (!(masks[lane] >> lane & 1))
-                return sync_unnamed(w, i, lane, masks[lane]);
-            if (need & ~here)
-                return 0;
-            more |= need;
-        }
-        for (int n = 0; n < w->split_count; n++)
-            if (n != current && w->splits[n].state == SPLIT_SYNC && &code[w->splits[n].pc] == i && active_of(w, i, w->splits[n].mask) & more)
-                more |= active_of(w, i, w->splits[n].mask);
-    }
-    for (uint32_t rest = set; rest;) {
-        uint32_t group = 0;
-        for (int l = 0; l < WARP_LANES; l++)
-            group |= (uint32_t)(masks[l] == masks[first_lane(rest)]) << l;
-        if (!sync_execute(w, i, group & set))
-            return -1;
-        lane_meet(w, group & set);
-        rest &= ~group;
-    }
-    return sync_done(w, current, i, 0, active, set);
-}
-
-static bool masks_differ(struct warp *w, const struct insn *i, uint32_t lanes, uint32_t named)
-{
-    const uint32_t *masks = (const uint32_t *)slot(w, i->d);
-    uint32_t other = 0;
-    for (int l = 0; l < WARP_LANES; l++)
-        other |= (uint32_t)(masks[l] != named) << l;
-    return other & lanes;
-}
-
-/*
- * 1: done by `active`; 2: done by others too, this split goes on like any other; 0: wait for the other lanes named; -1: fault. Lanes
- * that wait at the same instruction join in.
- */
-static int sync_try(struct warp *w, int current, const struct insn *i, uint32_t active)
-{
-    const uint32_t pc = (uint32_t)(i - w->block->worker->machine->module->code);
-    const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
-    uint32_t here = active;
-    int r = 1;
-    if (named != FULL_MASK && masks_differ(w, i, sync_here(w, current, i, active), named)) {
-        r = sync_groups(w, current, i, active);
-    } else if (active & ~named) {
-        return sync_unnamed(w, i, first_lane(active & ~named), named);
-    } else {
-        for (int n = 0; n < w->split_count; n++)
-            here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
-        r = (here & need) != need ? 0 : sync_execute(w, i, here) ? 1 : -1;
-        if (r > 0) {
-            lane_meet(w, here);
-            r = sync_done(w, current, i, named, active, here);
-        }
-    }
-    if (!r) {
-        w->splits[current].state = SPLIT_SYNC;
-        w->splits[current].pc = pc;
-    }
-    return r;
-}
-
-/* Nothing runs: all at one barrier, done, or stuck. */
-static enum stop settle(struct warp *w)
-{
-    const struct insn *code = w->block->worker->machine->module->code;
-    uint32_t at_barrier = 0;
-    int first = -1, stuck = -1;
-    bool together = true;
-    for (int n = 0; n < w->split_count; n++) {
-        const struct split *s = &w->splits[n];
-        if (s->state == SPLIT_BARRIER) {
-            at_barrier |= s->mask;
-            if (first >= 0 && s->pc != w->splits[first].pc)
-                together &= code[s->pc].type && code[w->splits[first].pc].type;
-            first = first < 0 ? n : first;
-        }
-        if (s->state == SPLIT_SYNC)
-            stuck = n;
-    }
-    if (!w->alive) {
-        w->state = WARP_DONE;
-        return STOP_DONE;
-    }
-    if (first >= 0 && at_barrier == w->alive && together)
-        return barrier_arrive(w) ? STOP_WAIT : STOP_FAULT;
-    if (stuck >= 0) { /* lanes it waited for may have exited meanwhile */
-        const struct insn *i = &code[w->splits[stuck].pc];
-        const uint32_t active = active_of(w, i, w->splits[stuck].mask);
-        const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)];
-        w->splits[stuck].state = SPLIT_RUN;
-        const int r = sync_try(w, stuck, i, active);
-        if (r > 0) {
-            w->splits[stuck].pc += r == 1;
-            return STOP_SLICE;
-        }
-        if (!r && splits_let_go(w)) /* they may be waiting where lanes meet, and have the same barrier elsewhere */
-            return STOP_SLICE;
-        if (!r)
-            fault(w, i, first_lane(active), PTX_BARRIER, "waits for lanes (mask %08x) that never get to the same instruction",
-                  named & w->alive & ~active);
-        return STOP_FAULT;
-    }
-    BUG_ON(first < 0);
-    const struct insn *i = &code[w->splits[first].pc];
-    if (i->type ? splits_let_go(w) : splits_let_leave(w))
-        return STOP_SLICE;
-    fault(w, i, first_lane(w->splits[first].mask), PTX_BARRIER, "is at a barrier that other threads of its warp (mask %08x) do not reach%s",
-          w->alive & ~w->splits[first].mask, at_barrier == w->alive ? " at the same place" : "");
-    return STOP_FAULT;
-}
-
 /* ---- one split ---- */
 static bool access_slowly(struct warp *w, const struct insn *i, uint32_t active)
 {
@@ -405,7 +208,7 @@ static __attribute__((noinline)) const struct insn *together(struct warp *w, con
         if (i->path == PATH_SWITCH || (i->path != PATH_LANE_USES && !full))
             return i;
         if (i->path == PATH_BRANCH) {
-            const uint32_t p = i->pred ? pack(w, i->pred) ^ (i->flags & F_PRED_NOT ? FULL_MASK : 0) : FULL_MASK;
+            const uint32_t p = i->pred ? warp_pack(w, i->pred) ^ (i->flags & F_PRED_NOT ? FULL_MASK : 0) : FULL_MASK;
             if (p && p != FULL_MASK)
                 return i;
             i = p ? w->block->worker->machine->module->code + i->aux : i + 1;
@@ -459,7 +262,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
     for (;;) {
         if (whole)
             FAIL_UNLESS(i = together(w, i, mask == full, s->parent < 0, budget));
-        const uint32_t active = active_of(w, i, mask);
+        const uint32_t active = warp_active(w, i, mask);
         if (i->flags & F_USES_LOADED)
             note_use(w, i);
         switch ((enum insn_kind)i->kind) {
@@ -648,7 +451,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
         case K_WARP_BAR:
         case K_MATRIX:
             if (active) {
-                const int r = sync_try(w, current, i, active);
+                const int r = warp_sync(w, current, i, active);
                 if (r != 1)
                     return r < 0 ? NEXT_FAULT : NEXT_SPLIT;
             }
@@ -772,7 +575,7 @@ enum stop warp_run(struct warp *w, int64_t budget)
         if (n < 0) {
             while (w->split_count && w->splits[w->split_count - 1].state == SPLIT_FREE)
                 w->split_count--;
-            stop = settle(w);
+            stop = warp_settle(w);
             if (stop != STOP_SLICE)
                 break;
             continue;
