@@ -17,7 +17,8 @@ bool helpers_load(struct device *d, struct err *err)
 {
     const struct { const char *name; CUfunction *to; } table[] = {
         {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
-        {"proteus_scrub", &d->scrub},     {"proteus_empty", &d->empty}};
+        {"proteus_scrub", &d->scrub},     {"proteus_empty", &d->empty},
+        {"proteus_gaps", &d->gaps}};
     if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
         return err_wrap(err, "our own kernels");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
@@ -25,7 +26,7 @@ bool helpers_load(struct device *d, struct err *err)
             return err_wrap(err, "%s", table[i].name);
     return CU(err, cuFuncSetAttribute, d->scrub, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
               d->shared_optin_bytes) &&
-           CU(err, cuMemAlloc, &d->found, 16);
+           CU(err, cuMemAlloc, &d->found, 32);
 }
 
 bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
