@@ -70,6 +70,7 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
     timing_done(&j->timing);
     j->timing = t.list[at];
     t.list[at] = (struct judge_timing){0};
+    STEP(plausible(j, "retest", v, err));      /* the published figure, not the one before it */
     if (!j->sides[BASELINE].present)
         return true;
     if (kept < found * (1 - MOST_LOSS) || !timing_verdict(j, &j->timing, "retest", v)) {
