@@ -108,6 +108,8 @@ static void test_regimes(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":8,\"N\":1024}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -131,7 +133,7 @@ static void test_regimes(void)
 
 static void test_data(void)
 {
-    check_int(ops.count, 4);
+    check_int(ops.count, 5);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = ops.list[i];
         struct err err = {0};

@@ -1,6 +1,7 @@
 /*
  * Every operator's baseline, over odd shapes too, and its templates, each value of each parameter, compiled by NVRTC and emulated
- * with all checks (bounds, initialised bytes, alignment, races) against the reference.
+ * with all checks (bounds, initialised bytes, alignment, races) against the reference. And baselines with one mistake each: some
+ * regime must show it.
  */
 #include "gpu/device/device.h"
 #include "gpu/judge/compare.h"
@@ -232,6 +233,8 @@ static void test_baselines(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":5,\"N\":1},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":1,\"N\":20004},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -245,6 +248,59 @@ static void test_baselines(void)
         test_candidate(shapes[i], &s, doc, regimes, count);
     }
 }
+
+/* ---- one mistake ---- */
+
+static char *replaced(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (!at || strstr(at + 1, from))
+        return NULL;                              /* exactly one place */
+    return xfmt("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void test_mistake(const char *text, const char *from, const char *to)
+{
+    cleanup(json) json_t *doc = NULL;
+    cleanup(ptx) struct ptx_module *module = NULL;
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct plan plan;
+    struct err err = {0};
+    char why[1024] = "";
+    int caught = 0;
+    shape_of(text, &s);
+    check(shape_tensors(&s, tensors, &err) && candidate_load(s.op->dir, "baseline", &doc, &err));
+    cleanup(str) char *source = replaced(json_str(doc, "source", ""), from, to);
+    check(source != NULL);
+    if (!source) {
+        fprintf(stderr, "  %s has no place, or more than one, with: %s\n", s.op->name, from);
+        return;
+    }
+    json_put_str(doc, "source", source);
+    check(build(&s, doc, &plan, &module, why, sizeof why));
+    check_str(why, "");
+    for (int r = 0; r < inputs_regime_count(s.op) && module; r++) {
+        run_one(&s, tensors, &plan, module, r, 0, why, sizeof why);
+        caught += *why != 0;
+    }
+    check(caught > 0);
+    if (!caught)
+        fprintf(stderr, "  %s: nothing shows that \"%s\" became \"%s\"\n", text, from, to);
+}
+
+static void test_mistakes(void)
+{
+    static const struct { const char *shape, *from, *to; } mistakes[] = {
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "rsqrtf(sum / N + eps)", "rsqrtf(sum / N)"},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "        stream[i] = s;\n    }\n    sum", "    }\n    sum"},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":250}}", "i < N / VEC; i += blockDim.x) {\n        vec s", "i < N / VEC - 1; i += blockDim.x) {\n        vec s"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
+}
+
+/* ---- templates ---- */
 
 /* The defaults, each parameter at each of its values with the others as near to the defaults as the constraints allow, and a few at random. */
 static void test_template(const struct template *t, const struct shape *s, const char *shape, int at_random)
@@ -302,6 +358,7 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":9,\"N\":1024}}", 4},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1004},\"dtypes\":{\"io\":\"f32\"}}", 3},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
@@ -328,6 +385,8 @@ int main(int argc, char **argv)
         test_baselines();
     if (argc < 2 || !strcmp(argv[1], "golden"))
         test_golden();
+    if (argc < 2 || !strcmp(argv[1], "mistakes"))
+        test_mistakes();
     if (argc < 2 || !strcmp(argv[1], "templates"))
         test_templates();
     printf("%d candidates compiled, %d launches emulated\n", compiled, launched);

@@ -507,6 +507,15 @@ static const char *passes_by(const struct check *c, const struct canary *n)
     return "";
 }
 
+/* Whether the same change of a scalar or input shows in another output: not every output depends on all of them. */
+static bool shown_elsewhere(const struct check *c, const struct canary *n)
+{
+    for (int i = 0; i < c->count && n->kind->subject != NONE; i++)
+        if (c->list[i].kind == n->kind && c->list[i].subject == n->subject && c->list[i].looked)
+            return true;
+    return false;
+}
+
 /* Says what is wrong with this one, if anything. */
 static void settle(const struct check *c, struct canary *n, int regimes, char *why, size_t size)
 {
@@ -524,6 +533,10 @@ static void settle(const struct check *c, struct canary *n, int regimes, char *w
     }
     if (n->looked && n->caught_by == c->yardsticks)
         return;
+    if (!n->looked && shown_elsewhere(c, n)) {
+        n->skipped = "this output does not depend on it, another does";
+        return;
+    }
     if (!n->looked && (!n->same || (n->kind->flags & MAY_BE_RIGHT))) {
         n->skipped = n->same ? "it equals the right result in every regime" : "nothing of this shape can be so wrong";
         return;
