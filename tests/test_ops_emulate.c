@@ -235,6 +235,8 @@ static void test_baselines(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":1,\"N\":20004},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -295,6 +297,9 @@ static void test_mistakes(void)
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "rsqrtf(sum / N + eps)", "rsqrtf(sum / N)"},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "        stream[i] = s;\n    }\n    sum", "    }\n    sum"},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":250}}", "i < N / VEC; i += blockDim.x) {\n        vec s", "i < N / VEC - 1; i += blockDim.x) {\n        vec s"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fmaxf(largest / 448.0f, min_scale)", "largest / 448.0f"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fabsf(widen(v.at[e]))", "widen(v.at[e])"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "widen(v.at[e]) / s,", "widen(v.at[e]) / s * 0.94f,"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
@@ -359,6 +364,7 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1004},\"dtypes\":{\"io\":\"f32\"}}", 3},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
