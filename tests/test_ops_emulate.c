@@ -236,6 +236,8 @@ static void test_baselines(void)
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":2,\"HQ\":3,\"HK\":2,\"d\":7,\"rot\":6},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -300,6 +302,10 @@ static void test_mistakes(void)
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fmaxf(largest / 448.0f, min_scale)", "largest / 448.0f"},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fabsf(widen(v.at[e]))", "widen(v.at[e])"},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "widen(v.at[e]) / s,", "widen(v.at[e]) / s * 0.94f,"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "a * c - b * s", "a * c + b * s"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "positions[token] * ROT", "token * ROT"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "HK, row);", "HK - 1, row);"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "    turn(k + token", "    if (threadIdx.x == 0)\n        narrow(q + token * HQ * D + D - 1, 1.02f * widen(q[token * HQ * D + D - 1]));\n    turn(k + token"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
@@ -365,6 +371,7 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":7,\"HK\":2,\"d\":72,\"rot\":64}}", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
