@@ -305,7 +305,7 @@ static void test_mistakes(void)
         {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "a * c - b * s", "a * c + b * s"},
         {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "positions[token] * ROT", "token * ROT"},
         {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "HK, row);", "HK - 1, row);"},
-        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "    turn(k + token", "    if (threadIdx.x == 0)\n        narrow(q + token * HQ * D + D - 1, 1.02f * widen(q[token * HQ * D + D - 1]));\n    turn(k + token"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "    turn(k + token", "    if (threadIdx.x == 0)\n        narrow(q + token * HQ * D + D - 1, 1.006f * widen(q[token * HQ * D + D - 1]));\n    turn(k + token"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);

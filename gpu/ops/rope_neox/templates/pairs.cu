@@ -27,7 +27,7 @@ __device__ __forceinline__ void narrow(float *p, float x) { *p = x; }
 __device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
 __device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
 
-__device__ __forceinline__ void unpack(const word_t &w, float *to)
+__device__ __forceinline__ void unpack(word_t w, float *to)
 {
     io_t t[VEC];
     memcpy(t, &w, sizeof t);
@@ -69,9 +69,10 @@ rotate_pairs(const long long *__restrict__ positions, const io_t *__restrict__ c
         }
     }
     const io_t *row = cos_sin_cache + position * ROT + offset;
+    const word_t cosines = *reinterpret_cast<const word_t *>(row), sines = *reinterpret_cast<const word_t *>(row + HALF);
     float c[VEC], s[VEC];
-    unpack(*reinterpret_cast<const word_t *>(row), c);
-    unpack(*reinterpret_cast<const word_t *>(row + HALF), s);
+    unpack(cosines, c);
+    unpack(sines, s);
 #pragma unroll
     for (int h = 0; h < HEADS; h++)
         if ((HQ + HK) % HEADS == 0 || first + h < HQ + HK) {
