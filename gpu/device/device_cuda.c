@@ -249,7 +249,7 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
         values[i] = buffer < 0 ? s->args[i].value : addresses[buffer];
         args[i] = &values[i];
     }
-    CUlaunchAttribute attributes[2] = {{0}};
+    CUlaunchAttribute attributes[3] = {{0}};
     unsigned count = 0;
     uint32_t x = s->cluster[0] ? s->cluster[0] : 1, y = s->cluster[1] ? s->cluster[1] : 1,
              z = s->cluster[2] ? s->cluster[2] : 1;
@@ -262,6 +262,10 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
     if (p->plan.cooperative) {
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attributes[count++].value.cooperative = 1;
+    }
+    if (s->dependent) {
+        attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[count++].value.programmaticStreamSerializationAllowed = 1;
     }
     const CUlaunchConfig config = {.gridDimX = s->grid[0],
                                    .gridDimY = s->grid[1],
