@@ -176,6 +176,11 @@ static void test_broken(void)
     BREAK("something compiled", 2, RULE_REJECT, insert(&seen.cold, 0, (struct device_record){.kind = DEVICE_RECORD_JIT, .stream = 13, .context = 1}));
     BREAK("not from the graph", 2, RULE_REJECT, in_graph(6, 1)->graph = 0);
     BREAK("overlapping launches", 3, RULE_REJECT, in_graph(6, 2)->start_ns -= 1800);
+    /* a dependent launch may begin early, and not end early */
+    BREAK("overlap where the plan allows it", 3, RULE_OK, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
+          in_cold(3, 2)->start_ns -= 1800);
+    BREAK("a dependent launch that ends first", 3, RULE_REJECT, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
+          in_graph(6, 1)->completed_ns = in_graph(6, 1)->end_ns += 4000, in_graph(7, 0)->start_ns += 4000, in_graph(7, 0)->end_ns += 4000);
     BREAK("started before the sweep's end", 3, RULE_REJECT, in_graph(0, 0)->start_ns -= 20000, seen.sample.event_ns += 20000);
     BREAK("still running when the next launch begins", 3, RULE_REJECT, insert(&seen.graph, seen.graph.count, empty_probe()),
           graph[seen.graph.count - 1].start_ns -= 3000);

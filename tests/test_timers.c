@@ -173,7 +173,7 @@ static struct plausible_case usual(double ns)
 static struct plausible_result of(struct plausible_case c)
 {
     struct plausible_result r;
-    plausible_check(&c, &r);
+    plausible_lines(&c, &r);
     cleanup(json) json_t *doc = plausible_encode(&c, &r);
     check(json_num(doc, "floor_ns", 0) == r.floor_ns && json_is_array(json_object_get(doc, "notes")));
     return r;

@@ -2,7 +2,7 @@
  * Whether a tensor that a kernel gave agrees with the reference: the tolerance rules, in the order in which they are looked at.
  *
  *   classes    NaN, +Inf, -Inf or finite as the reference rounded to the type; counted before anything is subtracted
- *   unchanged  inout: a row that the reference leaves exactly as it was must keep its bits
+ *   unchanged  inout: a row, or 8 elements of one in succession, that the reference leaves exactly as they were must keep their bits
  *   gaps       space between the rows of a strided tensor must keep its bits
  *   exact      integers: no difference at all
  *   tile       RMS error of each tile relative to what a trusted kernel (the baseline) itself makes; the whole follows from the tiles
@@ -10,8 +10,8 @@
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
  *
- * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. Rows that must
- * keep their bits are in no tile. Pure; any thread.
+ * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
+ * keep its bits is in no tile. Pure; any thread.
  *
  * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..}}, each for all dtypes of that tensor.
  */
@@ -77,5 +77,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret);
 /* Figures and, where there is one, the failing element; new reference. */
 json_t *compare_encode(const struct compare_result *r, const struct tensor *t);
 
+/* Whether two results of equal inputs are as close as they must be where atomics may change the order of sums; else *ret_element is one
+ * that is not. */
+bool compare_spread(const struct op *op, const struct tensor *t, const void *a, const void *b, int64_t *ret_element);
 /* Whether two images of a tensor have the same bits; if not, *ret_offset is the first byte that differs. */
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset);

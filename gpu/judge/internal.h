@@ -193,6 +193,10 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
 bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
 /* Copies what the run child left in its memory. */
 void run_copy_outputs(struct judge *j, struct judge_side *s);
+/* Marks its memory before it is asked, so that what is there cannot pass for an answer. */
+void run_spoil(struct judge_side *s);
+/* What an answer says of the bytes around the buffers, and of the inputs. */
+bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 /* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 
@@ -201,6 +205,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
 int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
+/* As outputs_difference, where atomics are declared: the tensor that is further apart than they excuse. */
+int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
  * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
 bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
@@ -209,6 +215,14 @@ void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- series.c ---- */
+/*
+ * On a card: the candidate's module loaded anew, and launches of it at equal addresses, up to a thousand, of the typical inputs and now
+ * and then of the others. What each must give is known; outputs of the side are as before.
+ */
+bool series(struct judge *j, const struct shared *typical_in, void *const *typical, const struct shared *other_in, void *const *other,
+            struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */
@@ -233,9 +247,7 @@ void modes_put_cold(struct judge *j, const struct audit_report *mine, const stru
 /* Of the timing that is published. */
 void modes_put_graph(struct judge *j);
 
-/* ---- plausible.c ---- */
-/* The published time against what can be. */
-bool plausible(struct judge *j, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+/* ---- audit.c ---- */
 /* All twelve: what audit, plausible and the published timing found; why, where nobody looked. New reference. */
 json_t *rules_of_judgement(const struct judge *j);
 
@@ -244,6 +256,12 @@ bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing 
 void timing_done(struct judge_timing *t);
 bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v);
 
+/* ---- plausible.c ---- */
+/* Whether j->timing is possible at all, and not too good to be served without somebody's look. Its roofline goes into the phase. */
+bool plausible_check(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+
 /* ---- certificate.c ---- */
+/* Which processes there are now: {"candidate"|"baseline"|"reference":{"pid","nonce"}}; new reference. */
+json_t *processes_encode(const struct judge *j);
 void figures_fill(struct judge *j);
 json_t *certificate_make(struct judge *j, const struct verdict *v);

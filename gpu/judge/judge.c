@@ -238,6 +238,7 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         if (!phases[i].run(j, v, err))
             return false;
         int64_t took = clock_mono_ns() - from;
+        json_put(j->phase, "processes", processes_encode(j));
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
         if (j->on_card)                 /* time in which the card was held for this phase, ours and the driver's own included */
             json_put_int(j->phase, "gpu_ns", j->gpu_ns - card_from);

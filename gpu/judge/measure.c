@@ -38,7 +38,7 @@ struct session {
     struct effort effort;
     struct clocked mine, base;
     bool alone;                         /* the baseline itself is judged: both are the same side */
-    uint64_t order;                     /* seed */
+    uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
     uint64_t counter;
     int64_t deadline_ns;
     double gpu_ns[2];                   /* summed event time, by side */
@@ -323,6 +323,8 @@ static json_t *record_encode(const struct session *x, const struct stats_result 
     json_put_str(doc, "mode", "graph-rotated");
     json_put_int(doc, "launches_in_a_graph", x->mine.launches);
     json_put_int(doc, "buffer_sets", x->mine.sets);
+    json_put(doc, "buffer_seed", judge_u64(x->buffers));
+    json_put(doc, "order_seed", judge_u64(x->order));
     json_put_int(doc, "pairs_taken", a->taken);
     json_put_int(doc, "pairs_discarded", a->discarded);
     json_put_int(doc, "pairs_throttled", a->throttled);
@@ -397,7 +399,7 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
 static bool prepare(struct session *x, struct verdict *v, struct err *err)
 {
     struct judge *j = x->j;
-    uint64_t seed = random_u64();
+    uint64_t seed = x->buffers = random_u64();
     if (!j->calibration) {
         cleanup(json) json_t *answer = NULL;
         STEP(ask(x, x->base.side, judge_job("calibrate"), LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));

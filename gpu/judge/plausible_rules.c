@@ -12,7 +12,7 @@ static double ceiling_ns(const struct plausible_case *c, double bytes_per_ns)
     return ((double)c->bytes * c->launches - left) / c->launches / bytes_per_ns;
 }
 
-void plausible_check(const struct plausible_case *c, struct plausible_result *ret)
+void plausible_lines(const struct plausible_case *c, struct plausible_result *ret)
 {
     struct plausible_result r = {.limit = "launch"};
     double measured = fmax(c->copy_bytes_per_ns, c->read_bytes_per_ns), table = c->table_bytes_per_ns;
@@ -64,7 +64,7 @@ json_t *plausible_encode(const struct plausible_case *c, const struct plausible_
     json_put_num(doc, "floor_ns", r->floor_ns);
     json_put_str(doc, "limit", r->limit);
     json_put_num(doc, "fraction", r->floor_ns / c->candidate_ns);
-    json_put(doc, "measured", r->ceiling_ns > 0 ? json_pack("{s:f,s:f,s:f}", "bytes_per_ns", r->ceiling_bytes_per_ns, "memory_ns", r->ceiling_ns,
+    json_put(doc, "ceiling", r->ceiling_ns > 0 ? json_pack("{s:f,s:f,s:f}", "bytes_per_ns", r->ceiling_bytes_per_ns, "memory_ns", r->ceiling_ns,
                                                             "fraction", r->ceiling_ns / c->candidate_ns)
                                                 : json_null());
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)

@@ -37,6 +37,6 @@ struct plausible_result {
     double ceiling_ns;                  /* what the bytes take at it, less what may be left in L2 at a graph's end; 0 not known */
     bool table_exceeded, table_far, near_ceiling, ceiling_void, gain_noted;
 };
-void plausible_check(const struct plausible_case *c, struct plausible_result *ret);
-/* {"bytes","flops","memory_ns",...,"floor_ns","limit","fraction","measured":{...}|null,"notes":[..]}; new reference. */
+void plausible_lines(const struct plausible_case *c, struct plausible_result *ret);
+/* {"bytes","flops","memory_ns",...,"floor_ns","limit","fraction","ceiling":{...}|null,"notes":[..]}; new reference. */
 json_t *plausible_encode(const struct plausible_case *c, const struct plausible_result *r);
