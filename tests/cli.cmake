@@ -2,6 +2,7 @@
 proteus_test(test_minisign SOURCES test_minisign.c LIBS proteus_core)
 proteus_test(test_tar SOURCES test_tar.c LIBS proteus_core)
 proteus_test(test_cli SOURCES test_cli.c LIBS proteus_cli)
+proteus_test(test_bundle SOURCES test_bundle.c LIBS proteus_cli)
 add_executable(fake_server fake_server.c)
 target_link_libraries(fake_server PRIVATE proteus_core)
 add_test(NAME cli_http COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli_http.sh $<TARGET_FILE:proteus> $<TARGET_FILE:fake_server>)

@@ -317,7 +317,13 @@ static void kernels_are_served_with_validators(void)
     int count = 0;
     struct err err;
     check(tar_parse(buf_cstr(&answer.body), answer.body.size, entries, 16, &count, &err));
-    check_int(count, 6);
+    check_int(count, 7);
+    cleanup(buf) struct buf key = {0}, comment = {0};
+    signer_public_file(&service.signer, &key);
+    check_str(entries[5].name, "manifest.json");
+    check_str(entries[6].name, "manifest.json.minisig");
+    check(minisign_verify(key.data, key.size, entries[6].data, entries[6].size, entries[5].data, entries[5].size, &comment, &err));
+    check(strstr(buf_cstr(&comment), "file:manifest.json ") && strstr(buf_cstr(&comment), hash));
     /* the next best replaces it at once, in every cache */
     snprintf(path, sizeof path, "/v1/kernels/%s/kernel.cubin", hash);
     check(fake_kernel(service.app.store, hash, shape, "measured", "cubin better"));

@@ -1,11 +1,9 @@
-/* The pure parts of the command line: arguments, streams of events, hostile text, bundles. */
+/* The pure parts of the command line: arguments, streams of events, hostile text. */
 #include "api/cli/args.h"
 #include "api/cli/cli.h"
 #include "api/cli/sse.h"
 #include "api/cli/term.h"
-#include "api/cli/verify.h"
 #include "core/hash.h"
-#include "core/minisign.h"
 #include "tests/test.h"
 
 #include <fcntl.h>
@@ -145,163 +143,6 @@ static void test_evidence(void)
     check_str(evidence_word(doc), "measured");
 }
 
-/* ---- bundles ---- */
-#define CANONICAL "proteus-shape-v1\nop=scale@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n"
-
-struct fixture {
-    struct signer signer;
-    struct buf key, certificate, signature;
-    struct bundle bundle;
-    char failed[64];           /* the first check that failed */
-    int reports;
-};
-
-static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
-{
-    cleanup(json) json_t *c = json_object(), *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
-    json_put_int(axes, "N", n);
-    json_put_int(axes, "rows", 7);      /* not keyed: in the shape, not in the text */
-    json_put_str(dtypes, "io", "bf16");
-    json_put_str(shape, "op", "scale");
-    json_put(shape, "axes", json_incref(axes));
-    json_put(shape, "dtypes", json_incref(dtypes));
-    json_put_str(shape, "target", "sm_90a");
-    json_put_str(digests, "cubin", hash_of("cubin", 5).text);
-    json_put_str(digests, "ptx", hash_of("ptx", 3).text);
-    json_put_str(digests, "source", hash_of("source", 6).text);
-    json_put(c, "shape", json_incref(shape));
-    json_put_str(c, "shape_hash", hash_of(canonical, strlen(canonical)).text);
-    json_put_int(c, "op_version", 1);
-    json_put(c, "plan", json_pack("{s:[i]}", "grid", 7));
-    json_put(c, "preconditions", json_pack("{s:{s:{s:[i]}},s:i}", "tensors", "x", "strides", 64, "workspace_bytes", 256));
-    json_put_str(c, "evidence", "emulated");
-    json_put_str(c, "mode", "estimate");
-    json_put(c, "speedup", json_pack("{s:f}", "median", 1.5));
-    json_put_num(c, "time_ns", 2000);
-    json_put(c, "digests", json_incref(digests));
-    buf_clear(&f->certificate);
-    buf_clear(&f->signature);
-    json_write(&f->certificate, c);
-    signer_sign(&f->signer, f->certificate.data, f->certificate.size, "file:certificate.json", &f->signature);
-    f->bundle = (struct bundle){.count = 5, .files = {{"kernel.cubin", "cubin", 5}, {"kernel.ptx", "ptx", 3}, {"source", "source", 6},
-        {"certificate.json", f->certificate.data, f->certificate.size}, {"certificate.json.minisig", f->signature.data, f->signature.size}}};
-}
-
-static void on_check(void *ctx, bool ok, const char *check, const char *text)
-{
-    struct fixture *f = ctx;
-    f->reports++;
-    if (!ok && !*f->failed)
-        snprintf(f->failed, sizeof f->failed, "%s: %.40s", check, text);
-}
-
-/* Verifies; the check that fails first must be `want` (NULL: none). */
-static void verify(struct fixture *f, const char *wanted_hash, const char *want, int line)
-{
-    *f->failed = 0;
-    f->reports = 0;
-    json_t *certificate = NULL;
-    bool ok = verify_bundle(&f->bundle, f->key.data, f->key.size, wanted_hash, on_check, f, &certificate);
-    bool as_wanted = want ? !ok && !certificate && !strncmp(f->failed, want, strlen(want)) : ok && certificate && !*f->failed;
-    if (!as_wanted)
-        fprintf(stderr, "line %d: failed is \"%s\", wanted \"%s\"\n", line, f->failed, want ? want : "");
-    check(as_wanted && f->reports > 0);
-    json_decref(certificate);
-}
-
-static void test_bundle(void)
-{
-    struct fixture f = {0};
-    struct signer other = {0};
-    char dir[] = "/tmp/proteus-cli-XXXXXX";
-    check(mkdtemp(dir) != NULL);
-    cleanup(str) char *dir2 = xfmt("%s/other", dir), *remove = xfmt("rm -rf %s", dir);
-    struct err err = {0};
-    check(dir_make(dir2, 0700, &err) && signer_open(dir, &f.signer, &err) && signer_open(dir2, &other, &err));
-    signer_public_file(&f.signer, &f.key);
-    struct hash_hex right = hash_of(CANONICAL, strlen(CANONICAL));
-
-    fixture_sign(&f, CANONICAL, 64);
-    verify(&f, NULL, NULL, __LINE__);
-    verify(&f, right.text, NULL, __LINE__);
-    verify(&f, hash_of("x", 1).text, "asked for", __LINE__);
-
-    /* one part is another one; is missing; is one too many */
-    for (int i = 0; i < 3; i++) {
-        fixture_sign(&f, CANONICAL, 64);
-        f.bundle.files[i].size--;
-        verify(&f, NULL, f.bundle.files[i].name, __LINE__);
-        fixture_sign(&f, CANONICAL, 64);
-        const char *name = f.bundle.files[i].name;
-        f.bundle.files[i] = f.bundle.files[--f.bundle.count];
-        verify(&f, NULL, name, __LINE__);
-    }
-    fixture_sign(&f, CANONICAL, 64);
-    f.bundle.files[f.bundle.count++] = (struct bundle_file){"run-me.sh", "x", 1};
-    verify(&f, NULL, "files", __LINE__);
-    fixture_sign(&f, CANONICAL, 64);
-    f.bundle.count--;
-    verify(&f, NULL, "files", __LINE__);
-
-    /* a changed certificate, another key, a certificate that is no JSON */
-    fixture_sign(&f, CANONICAL, 64);
-    f.certificate.data[2] ^= 1;
-    verify(&f, NULL, "signature", __LINE__);
-    fixture_sign(&f, CANONICAL, 64);
-    cleanup(buf) struct buf foreign = {0}, junk = {0};
-    signer_sign(&other, f.certificate.data, f.certificate.size, "file:certificate.json", &foreign);
-    f.bundle.files[4].data = foreign.data;
-    f.bundle.files[4].size = foreign.size;
-    verify(&f, NULL, "signature: signed with another key", __LINE__);
-    fixture_sign(&f, CANONICAL, 64);
-    signer_sign(&f.signer, "nonsense", 8, "file:certificate.json", &junk);
-    f.bundle.files[3] = (struct bundle_file){"certificate.json", "nonsense", 8};
-    f.bundle.files[4] = (struct bundle_file){"certificate.json.minisig", junk.data, junk.size};
-    verify(&f, NULL, "certificate", __LINE__);
-
-    /* signed, but hash and shape do not belong together */
-    fixture_sign(&f, CANONICAL, 65);
-    verify(&f, NULL, "shape: the shape hash", __LINE__);
-    static const char *const texts[] = {
-        "", "proteus-shape-v1\nop=scale@1\naxis.N=64\naxis.other=1\ndtype.io=bf16\ntarget=sm_90a\n",
-        "proteus-shape-v1\nop=scale@2\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n", "proteus-shape-v1\nop=scale@1\naxis.N=64\ntarget=sm_90a\n",
-        "proteus-shape-v1\nop=scale@1\naxis.N=64\ndtype.io=f16\ntarget=sm_90a\n", "proteus-shape-v1\nop=scale@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_80\n",
-        "proteus-shape-v2\nop=scale@1\naxis.N=64\ndtype.io=bf16\ntarget=sm_90a\n"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        fixture_sign(&f, texts[i], 64);
-        verify(&f, NULL, "shape: the shape hash", __LINE__);
-    }
-
-    /* the unsigned manifest says something else */
-#define MANIFEST_NEEDS(plan, evidence, speedup, digest, needs)                                                                         \
-    "{\"plan\":{\"grid\":[" plan "]},\"evidence\":\"" evidence "\",\"mode\":\"estimate\",\"speedup\":{\"median\":" speedup "},\"time_ns\":2000.0," \
-    "\"digests\":{" digest "},\"shape_hash\":\"%s\",\"shape\":{\"op\":\"scale\",\"axes\":{\"N\":64,\"rows\":7},\"dtypes\":{\"io\":\"bf16\"},"    \
-    "\"target\":\"sm_90a\"}" needs "}"
-#define NEEDS(stride, workspace) ",\"preconditions\":{\"tensors\":{\"x\":{\"strides\":[" stride "]}},\"workspace_bytes\":" workspace "}"
-#define MANIFEST(plan, evidence, speedup, digest) MANIFEST_NEEDS(plan, evidence, speedup, digest, NEEDS("64", "256"))
-    static const struct { const char *text; const char *want; } manifests[] = {
-        {MANIFEST("7", "emulated", "1.5", ""), NULL},
-        {MANIFEST("8", "emulated", "1.5", ""), "manifest.json: its \"plan\""},
-        {MANIFEST("7", "measured", "1.5", ""), "manifest.json: its \"evidence\""},
-        {MANIFEST("7", "emulated", "9.5", ""), "manifest.json: its \"speedup\""},
-        {MANIFEST("7", "emulated", "1.5", "\"source\":\"00\""), "manifest.json: its digest of source"},
-        {MANIFEST("7", "emulated", "1.5", "\"other\":\"00\""), "manifest.json: its digest of other"},
-        {MANIFEST_NEEDS("7", "emulated", "1.5", "", NEEDS("32", "256")), "manifest.json: its \"preconditions\""},
-        {MANIFEST_NEEDS("7", "emulated", "1.5", "", NEEDS("64", "0")), "manifest.json: its \"preconditions\""},
-        {MANIFEST_NEEDS("7", "emulated", "1.5", "", ""), "manifest.json: its \"preconditions\""},
-        {"{}", "manifest.json"}, {"[", "manifest.json"}};
-    for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
-        cleanup(str) char *text = xfmt(manifests[i].text, right.text);
-        fixture_sign(&f, CANONICAL, 64);
-        f.bundle.files[f.bundle.count++] = (struct bundle_file){"manifest.json", text, strlen(text)};
-        verify(&f, NULL, manifests[i].want, __LINE__);
-    }
-    buf_done(&f.key);
-    buf_done(&f.certificate);
-    buf_done(&f.signature);
-    check_int(system(remove), 0);
-}
-
 int main(void)
 {
     hash_init();
@@ -310,6 +151,5 @@ int main(void)
     test_sse();
     test_clean();
     test_evidence();
-    test_bundle();
     return test_done();
 }

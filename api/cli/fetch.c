@@ -23,7 +23,7 @@ const struct option_spec fetch_options[] = {
     {"wait", "SECONDS", "wait so long for a kernel"},
     {0}};
 const struct option_spec verify_options[] = {
-    {"key", "FILE", "the minisign public key that you trust (never one that came with the bundle)"},
+    {"key", "FILE", "the minisign public key that you trust (never one that came with the bundle); may be given more than once, while keys rotate"},
     {"shape-hash", "HASH", "the shape that it must be for"},
     {0}};
 
@@ -103,18 +103,7 @@ static int check_and_print(const struct cli *cli, const struct bundle *b, const 
 }
 
 /* ---- reading bundles ---- */
-static bool bundle_from_tar(const struct buf *archive, struct bundle *ret, struct tar_entry *entries, struct err *err)
-{
-    int count = 0;
-    if (!tar_parse(buf_cstr(archive), archive->size, entries, BUNDLE_MAX_FILES, &count, err))
-        return false;
-    ret->count = count;
-    for (int i = 0; i < count; i++)
-        ret->files[i] = (struct bundle_file){entries[i].name, entries[i].data, entries[i].size};
-    return true;
-}
-
-/* A folder of files as `fetch` lays them: read into one archive in memory, so that there is one way through. */
+/* A folder of files as `fetch` lays them: read into one archive in memory, so that there is one way through. A folder has no order. */
 static bool archive_from_dir(const char *path, struct buf *ret, struct err *err)
 {
     cleanup(dir) DIR *dir = opendir(path);
@@ -135,26 +124,40 @@ static bool archive_from_dir(const char *path, struct buf *ret, struct err *err)
     return true;
 }
 
+/* All keys of --key, one behind the other; each file holds one or more. False: none was given. */
+static bool keys_read(const struct cli *cli, struct buf *to, bool *ret_given, struct err *err)
+{
+    const char *path;
+    for (int i = 0; (path = args_get(&cli->args, "key", i)); i++) {
+        if (!file_read(path, 1 << 16, to, err))
+            return false;
+        buf_str(to, "\n");
+    }
+    *ret_given = path || args_has(&cli->args, "key");
+    return true;
+}
+
 int cmd_verify(struct cli *cli)
 {
-    const char *path = cli->args.words[0], *key_path = args_or(&cli->args, "key", NULL, NULL);
+    const char *path = cli->args.words[0];
     const char *wanted = args_or(&cli->args, "shape-hash", NULL, NULL);
     struct err err = {0};
     struct stat st;
     cleanup(buf) struct buf archive = {0}, key = {0};
     cleanup(mem) void *entries = xarray(BUNDLE_MAX_FILES, sizeof(struct tar_entry));
     struct bundle bundle = {0};
-    if (!key_path)
+    bool given = false;
+    if (!keys_read(cli, &key, &given, &err))
+        return cli_fail(cli, &err);
+    if (!given)
         return cli_usage(cli, "--key FILE is missing: a bundle is checked against a public key that you already hold");
     if (wanted && !hash_hex_valid(wanted))
         return cli_usage(cli, "--shape-hash wants 64 lower-case hexadecimal digits");
-    if (!file_read(key_path, 1 << 16, &key, &err))
-        return cli_fail(cli, &err);
     bool is_dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     bool read = is_dir ? archive_from_dir(path, &archive, &err) : file_read(path, CLIENT_MAX_FILE_BYTES, &archive, &err);
     if (!read)
         return cli_fail(cli, &err);
-    if (!bundle_from_tar(&archive, &bundle, entries, &err)) {
+    if (!bundle_parse(buf_cstr(&archive), archive.size, entries, &bundle, &err)) {
         cleanup(json) json_t *checks = json_array();
         struct output o = {cli, checks};
         on_check(&o, false, "archive", err.text);
@@ -162,6 +165,8 @@ int cmd_verify(struct cli *cli)
             printf("{\"ok\":false,\"checks\":"), term_json(checks), printf("}\n");
         return CLI_NO;
     }
+    if (is_dir)
+        bundle.archive = NULL;
     return check_and_print(cli, &bundle, &key, wanted, true);
 }
 
@@ -246,8 +251,8 @@ int cmd_fetch(struct cli *cli)
     cleanup(reply) struct reply archive = {0}, served_key = {0};
     cleanup(buf) struct buf key = {0};
     cleanup(mem) void *entries = xarray(BUNDLE_MAX_FILES, sizeof(struct tar_entry));
-    const char *key_path = args_or(&cli->args, "key", NULL, NULL);
-    if (key_path && !file_read(key_path, 1 << 16, &key, &err))
+    bool given = false;
+    if (!keys_read(cli, &key, &given, &err))
         return cli_fail(cli, &err);
     int status = hash_for(cli, hash);
     if (status || (status = await_kernel(cli, hash)))
@@ -256,15 +261,15 @@ int cmd_fetch(struct cli *cli)
     const char *dir = args_or(&cli->args, "output", NULL, args_or(&cli->args, "o", NULL, own));
     if ((status = cli_file(cli, path, &archive)))
         return status;
-    if (!key_path && (status = cli_file(cli, "/v1/signing-key", &served_key)))
+    if (!given && (status = cli_file(cli, "/v1/signing-key", &served_key)))
         return status;
-    if (!key_path)
+    if (!given)
         buf_add(&key, buf_cstr(&served_key.body), served_key.body.size);
-    if (!bundle_from_tar(&archive.body, &bundle, entries, &err)) {
+    if (!bundle_parse(buf_cstr(&archive.body), archive.body.size, entries, &bundle, &err)) {
         err.code = ERR_UPSTREAM;
         return cli_fail(cli, &err);
     }
-    if ((status = check_and_print(cli, &bundle, &key, hash, key_path != NULL)))
+    if ((status = check_and_print(cli, &bundle, &key, hash, given)))
         return status;
     if (!write_all(dir, &archive.body, &bundle, &err))
         return cli_fail(cli, &err);

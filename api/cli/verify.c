@@ -12,8 +12,12 @@ static const struct { const char *file, *digest; } parts[] = {
     {"kernel.ptx", "ptx"},
     {"source", "source"},
 };
-static const char *const signed_files[] = {"certificate.json", "certificate.json.minisig"};
-static const char *const other_files[] = {"manifest.json"};
+/* In the order in which they stand; a bundle may lack parts of the kernel, never one of the last four. */
+static const struct { const char *file; bool needed; } order[] = {
+    {"kernel.cubin", false}, {"kernel.ptx", false}, {"source", false},
+    {"certificate.json", true}, {"certificate.json.minisig", true}, {"manifest.json", true}, {"manifest.json.minisig", true}};
+static const struct { const char *file, *signature; } signed_files[] = {
+    {"certificate.json", "certificate.json.minisig"}, {"manifest.json", "manifest.json.minisig"}};
 
 struct check {
     const struct bundle *bundle;
@@ -44,36 +48,105 @@ static const struct bundle_file *find(const struct bundle *b, const char *name)
 
 static bool known(const char *name)
 {
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strcmp(name, parts[i].file))
-            return true;
-    for (size_t i = 0; i < sizeof signed_files / sizeof *signed_files; i++)
-        if (!strcmp(name, signed_files[i]))
-            return true;
-    for (size_t i = 0; i < sizeof other_files / sizeof *other_files; i++)
-        if (!strcmp(name, other_files[i]))
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (!strcmp(name, order[i].file))
             return true;
     return false;
 }
 
+bool bundle_parse(const char *archive, size_t size, struct tar_entry *entries, struct bundle *ret, struct err *err)
+{
+    struct bundle b = {.archive = archive, .archive_size = size};
+    if (!tar_parse(archive, size, entries, BUNDLE_MAX_FILES, &b.count, err))
+        return false;
+    for (int i = 0; i < b.count; i++)
+        b.files[i] = (struct bundle_file){entries[i].name, entries[i].data, entries[i].size};
+    *ret = b;
+    return true;
+}
+
+void bundle_archive(const struct bundle *b, struct buf *to)
+{
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const struct bundle_file *f = find(b, order[i].file);
+        if (f)
+            tar_add(to, f->name, f->data, f->size, 0);
+    }
+    tar_end(to);
+}
+
 static bool check_files(struct check *c)
 {
-    for (size_t i = 0; i < sizeof signed_files / sizeof *signed_files; i++)
-        if (!find(c->bundle, signed_files[i]))
-            return say(c, false, "files", "%s is missing", signed_files[i]);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (order[i].needed && !find(c->bundle, order[i].file))
+            return say(c, false, "files", "%s is missing", order[i].file);
     for (int i = 0; i < c->bundle->count; i++)
         if (!known(c->bundle->files[i].name))
             return say(c, false, "files", "%s does not belong into a bundle", c->bundle->files[i].name);
     return say(c, true, "files", "%d files, all of them known", c->bundle->count);
 }
 
-static bool check_signature(struct check *c, const char *key, size_t key_size, struct buf *comment)
+/* Headers, order, padding: what no signature covers is as a service lays it, byte by byte. */
+static bool check_archive(struct check *c)
 {
-    const struct bundle_file *cert = find(c->bundle, "certificate.json"), *sig = find(c->bundle, "certificate.json.minisig");
-    struct err err = {0};
-    if (!minisign_verify(key, key_size, sig->data, sig->size, cert->data, cert->size, comment, &err))
-        return say(c, false, "signature", "%s", err.text);
-    return say(c, true, "signature", "certificate.json is signed with the key given (%s)", buf_cstr(comment));
+    cleanup(buf) struct buf laid = {0};
+    if (!c->bundle->archive)
+        return true;
+    bundle_archive(c->bundle, &laid);
+    bool same = laid.size == c->bundle->archive_size && !memcmp(laid.data, c->bundle->archive, laid.size);
+    return say(c, same, "archive", same ? "laid out as a service lays it" : "it is not laid out as a service lays it: a header, the order or the padding was changed");
+}
+
+/* A signature's own comment and line ends are signed by nothing: they are as the service writes them. */
+static bool signature_plain(const struct bundle_file *f)
+{
+    static const char head[] = "untrusted comment: signature from proteus\n";
+    int lines = 0;
+    for (size_t i = 0; i < f->size; i++)
+        lines += f->data[i] == '\n';
+    return f->size > sizeof head && !memcmp(f->data, head, sizeof head - 1) && !memchr(f->data, '\r', f->size) && lines == 4 &&
+           f->data[f->size - 1] == '\n';
+}
+
+/* By any of the keys in the text: keys rotate with overlap. The error is of the last one, or says how many there were. */
+static bool signed_by_one(const char *keys, size_t keys_size, const struct bundle_file *sig, const struct bundle_file *data, struct buf *comment,
+                          struct err *err)
+{
+    int tried = 0;
+    for (size_t at = 0; at < keys_size;) {
+        const char *line = keys + at, *end = memchr(line, '\n', keys_size - at);
+        size_t size = end ? (size_t)(end - line) : keys_size - at;
+        at += size + 1;
+        bool comment_line = size >= 18 && !memcmp(line, "untrusted comment:", 18), blank = size == 0 || (size == 1 && *line == '\r');
+        if (comment_line || blank)
+            continue;
+        if (++tried > VERIFY_MAX_KEYS)
+            return err_set(err, ERR_INVALID, "more than %d keys", VERIFY_MAX_KEYS);
+        if (minisign_verify(line, size, sig->data, sig->size, data->data, data->size, comment, err))
+            return true;
+    }
+    if (!tried)
+        return err_set(err, ERR_INVALID, "the public key is empty");
+    return tried == 1 ? false : err_wrap(err, "by none of the %d keys given", tried);
+}
+
+static bool check_signature(struct check *c, const char *key, size_t key_size)
+{
+    for (size_t i = 0; i < sizeof signed_files / sizeof *signed_files; i++) {
+        const struct bundle_file *f = find(c->bundle, signed_files[i].file), *sig = find(c->bundle, signed_files[i].signature);
+        cleanup(buf) struct buf comment = {0}, wanted = {0};
+        struct err err = {0};
+        if (!signed_by_one(key, key_size, sig, f, &comment, &err))
+            return say(c, false, "signature", "%s: %s", f->name, err.text);
+        buf_fmt(&wanted, "file:%s", f->name);
+        if (!signature_plain(sig))
+            return say(c, false, "signature", "%s is not as a service writes it: its comment or a line end was changed", sig->name);
+        const char *named = strstr(buf_cstr(&comment), buf_cstr(&wanted));
+        if (!named || (named[wanted.size] && named[wanted.size] != ' '))
+            return say(c, false, "signature", "%s: it was made for another file (%s)", f->name, buf_cstr(&comment));
+        say(c, true, "signature", "%s is signed with %s (%s)", f->name, "the key given", buf_cstr(&comment));
+    }
+    return true;
 }
 
 static void check_digests(struct check *c, const json_t *certificate)
@@ -192,15 +265,13 @@ static void check_shape(struct check *c, const json_t *certificate, const char *
         say(c, true, "asked for", "it is the shape that was asked for");
 }
 
-/* The manifest is not signed: what a loader would take from it must be what the certificate says. */
+/* The manifest has a signature of its own: what a loader would take from it must still be what the certificate says. */
 static void check_manifest(struct check *c, const json_t *certificate)
 {
     static const char *const keys[] = {"shape_hash", "shape", "evidence", "mode", "plan", "preconditions", "speedup", "time_ns"};
     const struct bundle_file *f = find(c->bundle, "manifest.json");
     cleanup(json) json_t *manifest = NULL;
     struct err err = {0};
-    if (!f)
-        return;
     if (!json_parse(f->data, f->size, &manifest, &err)) {
         say(c, false, "manifest.json", "%s", err.text);
         return;
@@ -212,24 +283,29 @@ static void check_manifest(struct check *c, const json_t *certificate)
         }
     const char *name;
     json_t *digest;
-    json_object_foreach(json_object_get(manifest, "digests"), name, digest) {
+    json_t *digests = json_object_get(manifest, "digests");
+    for (int i = 0; i < c->bundle->count; i++)
+        if (strncmp(c->bundle->files[i].name, "manifest.", 9) != 0 && !json_object_get(digests, c->bundle->files[i].name)) {
+            say(c, false, "manifest.json", "it has no digest of %s", c->bundle->files[i].name);
+            return;
+        }
+    json_object_foreach(digests, name, digest) {
         const struct bundle_file *part = find(c->bundle, name);
         if (!part || !json_is_string(digest) || strcmp(hash_of(part->data, part->size).text, json_string_value(digest)) != 0) {
             say(c, false, "manifest.json", "its digest of %.40s is not that of the file", name);
             return;
         }
     }
-    say(c, true, "manifest.json", "shape, plan, preconditions, evidence, figures and digests are the certificate's (the rest of it is not signed)");
+    say(c, true, "manifest.json", "shape, plan, preconditions, evidence, figures and digests are the certificate's");
 }
 
 bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, const char *wanted_hash, verify_report *report, void *ctx,
                    json_t **ret_certificate)
 {
     struct check c = {b, report, ctx, true};
-    cleanup(buf) struct buf comment = {0};
     cleanup(json) json_t *certificate = NULL;
     struct err err = {0};
-    if (!check_files(&c) || !check_signature(&c, key, key_size, &comment))
+    if (!check_files(&c) || !check_archive(&c) || !check_signature(&c, key, key_size))
         return false;
     const struct bundle_file *f = find(b, "certificate.json");
     if (!json_parse(f->data, f->size, &certificate, &err))

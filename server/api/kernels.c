@@ -173,7 +173,15 @@ static struct http_blob *blob_of(struct buf *take, enum part part, const char *d
     return http_blob_new(take, parts[part].content_type, etag, "no-cache", "Content-Location", location);
 }
 
-/* The bundle: what `proteus verify` reads. Its bytes depend on the kernel alone. */
+/* Over the exact bytes that the bundle holds: the manifest has the digest of every other file of it. */
+static void manifest_sign(struct app *app, const json_t *kernel, const struct buf *manifest, struct buf *to)
+{
+    cleanup(str) char *comment = xfmt("file:manifest.json shape:%s served_since:%s", json_str(kernel, "shape_hash", ""),
+                                      json_str(kernel, "served_since", ""));
+    signer_sign(app->signer, manifest->data, manifest->size, comment, to);
+}
+
+/* The bundle: what `proteus verify` reads. Its bytes depend on the kernel and the key alone. */
 static bool bundle_make(struct app *app, const json_t *kernel, struct buf *to, struct err *err)
 {
     for (int i = 0; i < PART_COUNT; i++) {
@@ -185,9 +193,11 @@ static bool bundle_make(struct app *app, const json_t *kernel, struct buf *to, s
             return false;
         tar_add(to, parts[i].file, buf_cstr(&bytes), bytes.size, 0);
     }
-    cleanup(buf) struct buf manifest = {0};
+    cleanup(buf) struct buf manifest = {0}, signature = {0};
     json_write_pretty(&manifest, kernel);
+    manifest_sign(app, kernel, &manifest, &signature);
     tar_add(to, "manifest.json", manifest.data, manifest.size, 0);
+    tar_add(to, "manifest.json.minisig", signature.data, signature.size, 0);
     tar_end(to);
     return true;
 }
@@ -201,12 +211,14 @@ static bool part_load(struct app *app, const json_t *kernel, enum part part, con
     return true;
 }
 
-/* What the part's ETag says: the digest of its bytes; of a bundle, the digest of the manifest that it is made from. */
-static bool part_digest(const json_t *kernel, enum part part, struct hash_hex *ret)
+/* What the part's ETag says: the digest of its bytes; of a bundle, the digest of the manifest that it is made from and of the key. */
+static bool part_digest(const struct app *app, const json_t *kernel, enum part part, struct hash_hex *ret)
 {
     if (part == PART_BUNDLE) {
-        cleanup(str) char *text = json_text(kernel);
-        *ret = hash_of(text, strlen(text));
+        cleanup(buf) struct buf made_from = {0};
+        json_write(&made_from, kernel);
+        buf_add(&made_from, app->signer->public_key, sizeof app->signer->public_key);
+        *ret = hash_of(made_from.data, made_from.size);
         return true;
     }
     const char *digest = digest_of(kernel, parts[part].file);
@@ -241,7 +253,7 @@ static void part_from_store(const struct request *req, struct response *res, con
     struct err err;
     int64_t as_of;
     bool found = kernel_find(app, key->hash, evidence, &kernel, &as_of, &err);
-    if (found && !part_digest(kernel, part, &digest)) {
+    if (found && !part_digest(app, kernel, part, &digest)) {
         err_set(&err, ERR_NOT_FOUND, "this kernel has no %s", parts[part].file);
         respond_err(req, res, &err);
     } else if (found) {
