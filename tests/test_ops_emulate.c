@@ -236,6 +236,9 @@ static void test_baselines(void)
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":256,\"k\":8}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":2,\"E\":33,\"k\":32},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":1,\"E\":1,\"k\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":384}}",
         "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":33,\"W\":3,\"slots\":9},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
@@ -312,6 +315,10 @@ static void test_mistakes(void)
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "sum / (1.0f + expf(-sum))", "sum"},
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":300}}", "channel >= C", "channel >= C - 1"},
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "if (s <= 0)", "if (s < 0)"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "other_at < at", "other_at > at"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "chosen / total", "chosen"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "expf(best - largest)", "expf(best)"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":70,\"k\":4}}", "i * 32 + lane < E ?", "i * 32 + lane < E - 1 ?"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
@@ -377,6 +384,8 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":9,\"E\":256,\"k\":8}}", 2},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":3,\"E\":128,\"k\":5},\"dtypes\":{\"io\":\"f32\"}}", 1},
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":9,\"C\":328}}", 2},
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":36,\"W\":2},\"dtypes\":{\"io\":\"f32\"}}", 0},
         {"{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":7,\"HK\":2,\"d\":72,\"rot\":64}}", 2},
