@@ -30,7 +30,6 @@ static json_t *certificate_complete(const struct judge_answer *a, const struct s
     json_put_str(doc, "job", json_str(record, "job", ""));
     json_put_str(doc, "candidate", json_str(record, "id", ""));
     json_put_bool(doc, "is_baseline", json_bool(record, "is_baseline", false));
-    json_put_str(doc, "proteus_version", PROTEUS_VERSION);
     return doc;
 }
 
