@@ -236,6 +236,9 @@ static void test_baselines(void)
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":520}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":32,\"N\":33,\"K\":67},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":1,\"N\":1,\"K\":1}}",
         "{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":256,\"k\":8}}",
         "{\"op\":\"topk_softmax\",\"axes\":{\"R\":2,\"E\":33,\"k\":32},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"topk_softmax\",\"axes\":{\"R\":1,\"E\":1,\"k\":1},\"dtypes\":{\"io\":\"f16\"}}",
@@ -319,6 +322,9 @@ static void test_mistakes(void)
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "chosen / total", "chosen"},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "expf(best - largest)", "expf(best)"},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":70,\"k\":4}}", "i * 32 + lane < E ?", "i * 32 + lane < E - 1 ?"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "k < WARPS; k++)", "k < WARPS - 1; k++)"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "a[u][t][0].z, a[u][t][1].z", "a[u][t][1].z, a[u][t][0].z"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "i < M * ROWS;", "i < M * ROWS - 1;"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
@@ -384,6 +390,8 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":3,\"N\":88,\"K\":520}}", 2},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":17,\"N\":64,\"K\":1024},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":9,\"E\":256,\"k\":8}}", 2},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":3,\"E\":128,\"k\":5},\"dtypes\":{\"io\":\"f32\"}}", 1},
         {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":9,\"C\":328}}", 2},
