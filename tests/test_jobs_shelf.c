@@ -67,6 +67,16 @@ static void restart(struct world *w)
     world_start(w);
 }
 
+/* From now on the judge sees it as the sources say for later. */
+static void later(struct world *w, bool is)
+{
+    cleanup(str) char *runs = xfmt("%s/runs", w->dir), *path = xfmt("%s/later", runs);
+    if (is)
+        write_text(runs, "later", "x");
+    else
+        unlink(path);
+}
+
 static void withdrawn_and_back(void)
 {
     cleanup(world) struct world w = {0};
@@ -75,7 +85,7 @@ static void withdrawn_and_back(void)
     memset(hash, 'a', 64);
     check_int(tell(&w, kernel_quarantine, NULL, "none there"), ERR_NOT_FOUND);
     check_int(tell(&w, kernel_restore, NULL, "none there"), ERR_NOT_FOUND);
-    SET_SCRIPT("time=800 ", "time=500 ");
+    SET_SCRIPT("time=800 latertime=790 ", "time=500 latertime=400 ");
     search(&w);
     snprintf(best, sizeof best, "%s", served(&w));
     check(about(served_speedup(&w), 2));
@@ -111,9 +121,11 @@ static void withdrawn_and_back(void)
     check_str(json_str(shelf_entry(&shelf, best), "by", ""), "tester");
     check(shelf_withdrawn(&shelf, "emulated") && !shelf_withdrawn(&shelf, "measured"));
 
-    /* found again by a search, it stays withdrawn: it is known by what it is, not by its id */
+    /* found again by a search, with better figures even, it stays withdrawn: it is known by what it is, not by its id */
+    later(&w, true);
     search(&w);
     check_str(served(&w), "");
+    later(&w, false);
 
     check_int(tell(&w, kernel_restore, NULL, "the last one"), ERR_OK);
     check_str(served(&w), baseline);
@@ -131,15 +143,6 @@ static void withdrawn_and_back(void)
 }
 
 /* ---- judged again ---- */
-
-static void later(struct world *w, bool is)
-{
-    cleanup(str) char *runs = xfmt("%s/runs", w->dir), *path = xfmt("%s/later", runs);
-    if (is)
-        write_text(runs, "later", "x");
-    else
-        unlink(path);
-}
 
 /* The job that judges again, once it has ended; new reference. */
 static json_t *again(struct world *w, const char *candidate, enum err_code wanted)
@@ -375,6 +378,25 @@ static void while_promoting(void)
     check(strlen(served(&w)) > 0);
 }
 
+/* Two who read the same shelf: the second to write is told, whatever is served. */
+static void lost_update(void)
+{
+    cleanup(world) struct world w = {0};
+    cleanup(shelf) struct shelf one = {.changed = false}, two = {.changed = false};
+    struct err err = {0};
+    world_new(&w);
+    SET_SCRIPT("time=500 ");
+    search(&w);
+    check(shelf_open(w.store, hash, &one, &err) && shelf_open(w.store, hash, &two, &err));
+    struct store_batch *first = store_batch_new(), *second = store_batch_new();
+    shelf_hold(&one, "cand_one", "x");
+    shelf_hold(&two, "cand_two", "x");
+    shelf_write(&one, first);
+    shelf_write(&two, second);
+    check(store_commit(w.store, first, NULL, &err));
+    check(!store_commit(w.store, second, NULL, &err) && err.code == ERR_CONFLICT);
+}
+
 /* However many there are: the best are kept, and the one that is served. */
 static void bounded(void)
 {
@@ -411,6 +433,7 @@ int main(int argc, char **argv)
     asked_twice();
     held();
     while_promoting();
+    lost_update();
     bounded();
     return test_done();
 }
