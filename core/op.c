@@ -329,7 +329,7 @@ static bool check_exprs(struct load *l)
 static bool load_doc(struct load *l)
 {
     static const char *const keys[] = {"name", "version", "description", "tags", "axes", "dtypes", "inputs", "inouts", "outputs",
-                                       "scalars", "constraints", "bytes", "flops", "tolerance", "regimes", NULL};
+                                       "scalars", "constraints", "bytes", "flops", "tolerance", "regimes", "intermediates", NULL};
     struct op *op = l->op;
     struct faults f = {0};
     if (!json_is_object(op->doc))
@@ -347,6 +347,10 @@ static bool load_doc(struct load *l)
     op->description = xstrdup(json_str(op->doc, "description", ""));
     if (!load_maps(l))
         return false;
+    const json_t *between = json_object_get(op->doc, "intermediates");
+    op->between = op_letter_index(op, json_is_string(between) ? json_string_value(between) : "");
+    if (between && op->between < 0)
+        return bad(l, "intermediates", "must be one of the operator's dtype letters");
     const json_t *constraints = json_object_get(op->doc, "constraints");
     size_t count = json_array_size(constraints);
     if (count > sizeof op->constraints / sizeof *op->constraints)
@@ -405,6 +409,11 @@ void op_free(struct op *op)
     free(op->description);
     json_decref(op->doc);
     free(op);
+}
+
+int op_results(const struct op *op)
+{
+    return op->between >= 0 ? 2 : 1;
 }
 
 #define INDEX_BY_NAME(what, list, count)                       \

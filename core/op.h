@@ -78,6 +78,7 @@ struct op {
     struct op_letter letters[OP_MAX_DTYPES];
     struct op_tensor tensors[OP_MAX_TENSORS];   /* inputs, then inouts, then outputs, each in the file's order */
     struct op_scalar scalars[OP_MAX_SCALARS];
+    int between;                             /* letter of what a chain of kernels may round to between its steps, -1: none */
     char constraints[16][OP_EXPR_SIZE];
     char bytes[OP_EXPR_SIZE * 4], flops[OP_EXPR_SIZE * 4];
 };
@@ -89,6 +90,8 @@ int op_axis_index(const struct op *op, const char *name);       /* -1: none */
 int op_tensor_index(const struct op *op, const char *name);
 int op_scalar_index(const struct op *op, const char *name);
 int op_letter_index(const struct op *op, const char *name);
+/* Results that the reference gives of each output: the exact one and, where steps may round, the one with that. */
+int op_results(const struct op *op);
 /* op.json as the API shows it: hidden regimes left out. New reference. */
 json_t *op_public(const struct op *op);
 

@@ -223,6 +223,55 @@ static void test_strided_output(void)
     case_done(&c);
 }
 
+/*
+ * Blocks that wait for one another without a promise that both run. Eight blocks, so many host threads that all run at once: it must be
+ * found all the same, in the order in which the one that is waited for comes later; and who waits for blocks before it passes there.
+ */
+#define MEET(which, who, ready)                                                                              \
+    KERNEL("    volatile int *flag = (volatile int *)w;\n    __shared__ int me;\n"                           \
+           "    if (threadIdx.x == 0) {\n        me = " which ";\n        if (" who ")\n            while (" ready ")\n                ;\n" \
+           "        __threadfence();\n        flag[16 * me] = 1;\n    }\n    __syncthreads();\n    i = me * blockDim.x + threadIdx.x;\n" REST)
+static const struct { const char *what, *source; bool ascending, descending; } meetings[] = {
+    {"waits for the next block", MEET("blockIdx.x", "me < 7", "flag[16 * (me + 1)] == 0"), false, true},
+    {"waits for the block before", MEET("blockIdx.x", "me > 0", "flag[16 * (me - 1)] == 0"), true, false},
+    {"waits for the one before by ticket", MEET("atomicAdd((int *)w + 900, 1)", "me > 0", "flag[16 * (me - 1)] == 0"), true, true},
+    {"the last to come does more", MEET("blockIdx.x", "atomicAdd((int *)w + 900, 1) == 7", "flag[16 * me] == 2"), true, true},
+    {"waits for all", MEET("blockIdx.x", "atomicAdd((int *)w + 900, 1) < 8", "((volatile int *)w)[900] < 8"), false, false},
+};
+
+static void test_meetings(void)
+{
+    for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++) {
+        static struct device_case c;
+        struct err err = {0};
+        struct device *d = NULL;
+        struct device_program *p = NULL;
+        c = (struct device_case){.plan = {0}};
+        case_shape(&c, N);
+        zeroed_first(&c.plan);
+        bool ok = case_code(&c, &toolkit, meetings[i].source, "sm_90a", &err) && device_sim.open("sim", &d, &err) &&
+                  device_sim.load(d, &c.load, &p, &(struct device_fault){0}, &err);
+        if (!ok || !p)
+            fprintf(stderr, "%s: %s\n", meetings[i].what, c.compiled.log ? c.compiled.log : err.text);
+        check(ok && p);
+        for (uint64_t seed = 1; seed <= 8 && ok && p; seed++) {
+            const bool down = seed & 1, may = down ? meetings[i].descending : meetings[i].ascending;
+            cleanup(device_fault) struct device_fault fault = {0};
+            struct device_run_result result = {.tensors = NULL};
+            const void *const before[3] = {x, s, NULL};
+            const struct device_run how = {.tensors = before, .threads = 16, .check_races = true, .explore = seed & 2,
+                                           .schedule_seed = seed | (down ? PTX_SEED_DESCENDING : 0), .thread_instruction_limit = 3000000};
+            check(device_sim.run(p, &how, &result, &fault, &err));
+            if (fault.code != (may ? VERDICT_OK : VERDICT_TIMEOUT))
+                fprintf(stderr, "%s, %s: %s %s\n", meetings[i].what, down ? "descending" : "ascending", verdict_name(fault.code), fault.text);
+            check_int(fault.code, may ? VERDICT_OK : VERDICT_TIMEOUT);
+        }
+        device_sim.unload(p);
+        device_sim.close(d);
+        case_done(&c);
+    }
+}
+
 static void test_seam(void)
 {
     struct err err = {0};
@@ -266,5 +315,6 @@ int main(void)
     test_wrong();
     test_places();
     test_strided_output();
+    test_meetings();
     return test_done();
 }

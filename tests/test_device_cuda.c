@@ -12,8 +12,19 @@ static float x[N], s[N], after_x[N], after_s[N], after_y[N];
 static struct device_case c;
 
 static const char *const ptx_text = ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                                    ".global .u32 kept[4] = {1, 2, 3, 4};\n.const .u32 left_out;\n"
                                     ".visible .entry k(.param .u64 k_0, .param .u64 k_1, .param .u64 k_2, .param .u64 "
                                     "k_3, .param .u32 k_4)\n{\n  ret;\n}\n";
+
+static int scrubs(int which)
+{
+    int (*f)(int);
+    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_scrubs");
+    if (!symbol)
+        return -1;
+    memcpy(&f, &symbol, sizeof f);
+    return f(which);
+}
 
 static int live(void)
 {
@@ -75,7 +86,7 @@ static int run_case(const char *kernel, enum device_place place, enum verdict_co
         for (int i = 0; i < N; i++)
             wrong += after_y[i] != 2 * x[i] + s[i] || after_s[i] != s[i] + 1 || after_x[i] != x[i];
         check_int(wrong, 0);
-        check_int(live(), before + 1);      /* the helper's argument list stays; nothing else does */
+        check_int(live(), before + 1);      /* the helper's argument list stays (the sums came with the module's variables) */
     } else {
         check_str(json_str(fault.detail, "kernel", ""), "k");
         check_str(json_str(fault.detail, "cuda_error", ""), "CUDA_ERROR_ILLEGAL_ADDRESS");
@@ -182,6 +193,139 @@ static int run_timing(void)
     return test_failures != 0;
 }
 
+/* ---- series of launches ---- */
+
+static float other_x[N];
+struct series_case { const char *kernel; int from; enum verdict_code code; int differs; bool old_content; };
+
+/* At equal addresses: a launch, one with other content, then many with the first content again. */
+static int run_series(const struct series_case *k)
+{
+    enum { MANY = 600 };
+    test_checks = test_failures = 0;
+    char number[16];
+    snprintf(number, sizeof number, "%d", k->from);
+    setenv("FAKE_KERNEL", k->kernel, 1);
+    setenv("FAKE_FROM", number, 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    const int before = live();
+    static void *after[3] = {after_x, after_s, after_y};
+    const void *const first[3] = {x, s, NULL}, *const second[3] = {other_x, s, NULL};
+    for (int i = 0; i < N; i++)
+        other_x[i] = x[N - 1 - i] + 1;
+    struct device_probe how = {.tensors = first, .poison = 0x7ff7a5a57ff7a5a5, .launches = 1, .salt = 99, .wall_ns = (int64_t)1e10};
+    struct device_probe_result result = {.tensors = after};
+    struct device_fault fault = {0};
+    struct err err = {0};
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check(result.launches == 1 && result.differs == 0 && result.guards_intact);
+    how.again = true;
+    how.tensors = second;
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    int wrong = 0;
+    for (int i = 0; i < N; i++)
+        wrong += after_y[i] != 2 * other_x[i] + s[i] || after_s[i] != s[i] + 1 || after_x[i] != other_x[i];
+    check_int(wrong != 0, k->old_content);
+    how.tensors = first;
+    how.launches = MANY;
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err));
+    check_int(fault.code, k->code);
+    if (fault.code == VERDICT_OK) {
+        check_int(result.launches, MANY);
+        check_int(result.differs, k->differs);
+        check(result.guards_intact);
+        check(scrubs(0) >= MANY / 2 && scrubs(0) < MANY);
+    } else if (fault.code == VERDICT_STATE_CARRIED) {
+        check_str(json_str(fault.detail, "variable", ""), "kept");
+    }
+    if (fault.code == VERDICT_OK || fault.code == VERDICT_STATE_CARRIED) {
+        how.launches = 0;
+        check(device_cuda.probe(p, &how, &result, &fault, &err));
+        check_int(live(), before + 1);      /* the helper's arguments; no mapping, no copy of an inout */
+        how.launches = 1;
+        check(!device_cuda.probe(p, &how, &result, &fault, &err));      /* again, in what is not there any more */
+        check_int(err.code, ERR_INVALID);
+        how.again = false;
+        how.launches = DEVICE_PROBE_LAUNCHES + 1;
+        check(!device_cuda.probe(p, &how, &result, &fault, &err));
+    }
+    device_fault_done(&fault);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    return test_failures != 0;
+}
+
+/* Around the buffers, and in inputs, nothing may be written here either. */
+static int run_series_guards(const char *kernel, enum verdict_code code)
+{
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", kernel, 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    const void *const first[3] = {x, s, NULL};
+    const struct device_probe how = {.tensors = first, .poison = 0x7ff7a5a57ff7a5a5, .launches = 20, .wall_ns = (int64_t)1e10};
+    struct device_probe_result result = {.tensors = NULL};
+    struct device_fault fault = {0};
+    struct err err = {0};
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err));
+    check_int(fault.code, code);
+    check(code != VERDICT_OK || !result.guards_intact);
+    device_fault_done(&fault);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    return test_failures != 0;
+}
+
+/* No time: it stops, and says how far it came. */
+static int run_series_late(void)
+{
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", "good", 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    const void *const first[3] = {x, s, NULL};
+    const struct device_probe how = {.tensors = first, .launches = 1000, .salt = 1};
+    struct device_probe_result result = {.tensors = NULL};
+    struct device_fault fault = {0};
+    struct err err = {0};
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check_int(result.launches, 16);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
+/* What a launch finds in shared memory and in frames depends on the poison, so that two poisons show it. */
+static int run_leftovers(const char *kernel, const char *frame, int which)
+{
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", kernel, 1);
+    setenv("FAKE_FRAME", frame, 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    struct device_fault fault = {0};
+    struct err err = {0};
+    float seen[2];
+    for (int i = 0; i < 2 && p; i++) {
+        static void *after[3] = {after_x, after_s, after_y};
+        const void *const before[3] = {x, s, NULL};
+        struct device_run_result result = {.tensors = after};
+        const struct device_run how = {.tensors = before, .poison = i ? UINT64_C(0x1234567812345611) : UINT64_C(0x7ff7a5a500000000)};
+        check(device_cuda.run(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+        seen[i] = after_y[1];
+    }
+    check(seen[0] != seen[1]);
+    check_int(scrubs(0), 2);
+    for (int i = 1; i < 4; i++)
+        check_int(scrubs(i), i == which ? 2 : 0);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
 static void wide_block(void) { c.plan.steps[0].block[0] = 512; }
 static void much_shared(void) { c.plan.steps[0].shared_bytes = 300000; }
 static void wrong_arguments(void) { c.plan.steps[0].arg_count = 3; }
@@ -265,6 +409,25 @@ int main(void)
     IN_A_CHILD(run_case("fails_2m", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("near_before", DEVICE_AT_END, VERDICT_OK, false));
     IN_A_CHILD(run_case("near_after", DEVICE_AT_START, VERDICT_OK, false));
+    static const struct series_case series[] = {
+        {"good", 0, VERDICT_OK, 0, false},
+        {"counts", 2, VERDICT_OK, 0, true},
+        {"counts", 5, VERDICT_OK, 3, false},
+        {"counts", 600, VERDICT_OK, 598, false},
+        {"leftover", 0, VERDICT_OK, 2, false},
+        {"shared_shows", 0, VERDICT_OK, 4, true},
+        {"same_pointer", 0, VERDICT_OK, 0, true},
+        {"variable", 4, VERDICT_STATE_CARRIED, 0, false},
+    };
+    for (size_t i = 0; i < sizeof series / sizeof *series; i++)
+        IN_A_CHILD(run_series(&series[i]));
+    IN_A_CHILD(run_series_guards("near_before", VERDICT_OK));
+    IN_A_CHILD(run_series_guards("write_input", VERDICT_OUT_OF_BOUNDS));
+    IN_A_CHILD(run_series_late());
+    IN_A_CHILD(run_leftovers("shared_shows", "0", 0));
+    IN_A_CHILD(run_leftovers("frame_shows", "8", 1));
+    IN_A_CHILD(run_leftovers("frame_shows", "2000", 2));
+    IN_A_CHILD(run_leftovers("frame_shows", "70000", 3));
     IN_A_CHILD(run_timing());
     IN_A_CHILD(run_refusals());
     IN_A_CHILD(run_no_card());

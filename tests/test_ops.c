@@ -108,6 +108,14 @@ static void test_regimes(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":8,\"N\":1024}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":512}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":1,\"HK\":1,\"d\":3,\"rot\":2,\"P\":1},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":384}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":5,\"C\":7,\"W\":2,\"slots\":3},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -131,7 +139,7 @@ static void test_regimes(void)
 
 static void test_data(void)
 {
-    check_int(ops.count, 4);
+    check_int(ops.count, 8);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = ops.list[i];
         struct err err = {0};

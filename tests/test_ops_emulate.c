@@ -1,6 +1,7 @@
 /*
  * Every operator's baseline, over odd shapes too, and its templates, each value of each parameter, compiled by NVRTC and emulated
- * with all checks (bounds, initialised bytes, alignment, races) against the reference.
+ * with all checks (bounds, initialised bytes, alignment, races) against the reference. And baselines with one mistake each: some
+ * regime must show it.
  */
 #include "gpu/device/device.h"
 #include "gpu/judge/compare.h"
@@ -232,6 +233,14 @@ static void test_baselines(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":4099},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":5,\"N\":1},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":1,\"N\":20004},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
+        "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":384}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":33,\"W\":3,\"slots\":9},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":2,\"HQ\":3,\"HK\":2,\"d\":7,\"rot\":6},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -245,6 +254,70 @@ static void test_baselines(void)
         test_candidate(shapes[i], &s, doc, regimes, count);
     }
 }
+
+/* ---- one mistake ---- */
+
+static char *replaced(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (!at || strstr(at + 1, from))
+        return NULL;                              /* exactly one place */
+    return xfmt("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+}
+
+static void test_mistake(const char *text, const char *from, const char *to)
+{
+    cleanup(json) json_t *doc = NULL;
+    cleanup(ptx) struct ptx_module *module = NULL;
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct plan plan;
+    struct err err = {0};
+    char why[1024] = "";
+    int caught = 0;
+    shape_of(text, &s);
+    check(shape_tensors(&s, tensors, &err) && candidate_load(s.op->dir, "baseline", &doc, &err));
+    cleanup(str) char *source = replaced(json_str(doc, "source", ""), from, to);
+    check(source != NULL);
+    if (!source) {
+        fprintf(stderr, "  %s has no place, or more than one, with: %s\n", s.op->name, from);
+        return;
+    }
+    json_put_str(doc, "source", source);
+    check(build(&s, doc, &plan, &module, why, sizeof why));
+    check_str(why, "");
+    for (int r = 0; r < inputs_regime_count(s.op) && module; r++) {
+        run_one(&s, tensors, &plan, module, r, 0, why, sizeof why);
+        caught += *why != 0;
+    }
+    check(caught > 0);
+    if (!caught)
+        fprintf(stderr, "  %s: nothing shows that \"%s\" became \"%s\"\n", text, from, to);
+}
+
+static void test_mistakes(void)
+{
+    static const struct { const char *shape, *from, *to; } mistakes[] = {
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "rsqrtf(sum / N + eps)", "rsqrtf(sum / N)"},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "        stream[i] = s;\n    }\n    sum", "    }\n    sum"},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":250}}", "i < N / VEC; i += blockDim.x) {\n        vec s", "i < N / VEC - 1; i += blockDim.x) {\n        vec s"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fmaxf(largest / 448.0f, min_scale)", "largest / 448.0f"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fabsf(widen(v.at[e]))", "widen(v.at[e])"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "widen(v.at[e]) / s,", "widen(v.at[e]) / s * 0.94f,"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "a * c - b * s", "a * c + b * s"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "positions[token] * ROT", "token * ROT"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "HK, row);", "HK - 1, row);"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "    turn(k + token", "    if (threadIdx.x == 0)\n        narrow(q + token * HQ * D + D - 1, 1.006f * widen(q[token * HQ * D + D - 1]));\n    turn(k + token"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "values[w + 1];", "values[w];"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "sum / (1.0f + expf(-sum))", "sum"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":300}}", "channel >= C", "channel >= C - 1"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "if (s <= 0)", "if (s < 0)"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
+        test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
+}
+
+/* ---- templates ---- */
 
 /* The defaults, each parameter at each of its values with the others as near to the defaults as the constraints allow, and a few at random. */
 static void test_template(const struct template *t, const struct shape *s, const char *shape, int at_random)
@@ -302,6 +375,11 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":9,\"N\":1024}}", 4},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1004},\"dtypes\":{\"io\":\"f32\"}}", 3},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
+        {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":9,\"C\":328}}", 2},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":36,\"W\":2},\"dtypes\":{\"io\":\"f32\"}}", 0},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":7,\"HK\":2,\"d\":72,\"rot\":64}}", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
@@ -309,6 +387,7 @@ static void test_templates(void)
         cleanup(template_set) struct template_set set = {0};
         shape_of(cases[i].shape, &s);
         check(template_set_load(s.op, &set, &err) && set.count > 0);
+        check_str(err.text, "");
         for (int t = 0; t < set.count; t++)
             test_template(&set.list[t], &s, cases[i].shape, cases[i].at_random);
     }
@@ -328,6 +407,8 @@ int main(int argc, char **argv)
         test_baselines();
     if (argc < 2 || !strcmp(argv[1], "golden"))
         test_golden();
+    if (argc < 2 || !strcmp(argv[1], "mistakes"))
+        test_mistakes();
     if (argc < 2 || !strcmp(argv[1], "templates"))
         test_templates();
     printf("%d candidates compiled, %d launches emulated\n", compiled, launched);

@@ -215,21 +215,48 @@ static void code_lines(struct buf *to, const char *ptx)
     }
 }
 
-/* helpers.ptx, which the driver loads, is what the compiler makes of helpers.cu. */
-static void test_helpers(const struct toolkit_paths *t)
+/* helpers.ptx and scrub.ptx, which the driver loads, are what the compiler makes of the sources beside them. */
+static void test_helpers(const struct toolkit_paths *t, const char *name, size_t least)
 {
     cleanup(buf) struct buf source = {0}, kept = {0}, a = {0}, b = {0};
     struct err err;
-    check(file_read(SOURCE_DIR "/gpu/device/helpers.cu", 1 << 20, &source, &err) &&
-          file_read(SOURCE_DIR "/gpu/device/helpers.ptx", 1 << 20, &kept, &err));
+    cleanup(str) char *from = xfmt("%s/gpu/device/%s.cu", SOURCE_DIR, name), *to = xfmt("%s/gpu/device/%s.ptx", SOURCE_DIR, name);
+    check(file_read(from, 1 << 20, &source, &err) && file_read(to, 1 << 20, &kept, &err));
     struct toolkit_compiled c = compile(t, buf_cstr(&source), "");
     check(c.ok);
     free(c.ptx), free(c.log);
     check(toolkit_compile(t, buf_cstr(&source), "sm_80", "", &c, &err) && c.ok);
     code_lines(&a, c.ptx);
     code_lines(&b, buf_cstr(&kept));
-    check(a.size > 5000 && strcmp(buf_cstr(&a), buf_cstr(&b)) == 0);
+    check(a.size > least && strcmp(buf_cstr(&a), buf_cstr(&b)) == 0);
     free(c.ptx), free(c.log);
+}
+
+/* It fills the registers of a multiprocessor only if the assembler keeps all that it reads: nothing spilled, nothing read again. */
+static void test_scrub(const struct toolkit_paths *t)
+{
+    static const char *const targets[] = {"sm_90a", "sm_100a"};
+    cleanup(buf) struct buf text = {0};
+    struct err err;
+    check(file_read(SOURCE_DIR "/gpu/device/scrub.ptx", 1 << 20, &text, &err));
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        struct toolkit_assembled a = {0};
+        check(toolkit_assemble(t, buf_cstr(&text), text.size, targets[i], 0, &a, &err) && a.ok);
+        int seen = 0;
+        for (int k = 0; k < a.kernel_count; k++) {
+            const struct toolkit_kernel *one = &a.kernels[k];
+            if (strcmp(one->name, "proteus_scrub") == 0) {
+                check(one->resources.registers_thread > 248 && !one->spill_store_bytes && !one->spill_load_bytes && !one->resources.local_bytes_thread);
+                seen++;
+            }
+            if (strcmp(one->name, "proteus_local_4k") == 0) {
+                check(one->resources.local_bytes_thread >= 4096 && one->resources.registers_thread <= 32);
+                seen++;
+            }
+        }
+        check_int(seen, 2);
+        free(a.cubin), free(a.log);
+    }
 }
 
 int main(void)
@@ -245,6 +272,10 @@ int main(void)
     test_refusals(&t);
     test_hostile_cubin(&t);
     if (strcmp(t.version, "13.0") == 0)      /* another compiler words it differently */
-        test_helpers(&t);
+    {
+        test_helpers(&t, "helpers", 5000);
+        test_helpers(&t, "scrub", 5000);
+    }
+    test_scrub(&t);
     return test_done();
 }

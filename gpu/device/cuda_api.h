@@ -11,7 +11,7 @@
     X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetUuid)                   \
     X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxSetFlags) X(cuDevicePrimaryCtxRetain) \
     X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuCtxSynchronize) X(cuCtxSetLimit) X(cuGetErrorName) X(cuGetErrorString)   \
-    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
+    X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuFuncSetAttribute) X(cuFuncGetAttribute) X(cuLaunchKernelEx)  \
     X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoH) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)           \
     X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)       \
     X(cuMemUnmap) X(cuMemSetAccess) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture)          \
@@ -53,15 +53,24 @@ struct piece {                /* as in helpers.cu */
     uint32_t element, unused;
 };
 
+#define SCRUB_FRAMES 3
+#define SCRUB_PRINTS 1024
+struct scrub {                        /* cuda_scrub.c; loaded when first needed */
+    CUmodule module;
+    CUfunction shared, frames[SCRUB_FRAMES], fingerprint;
+    CUdeviceptr prints;               /* SCRUB_PRINTS sums */
+};
+
 struct device {
     int ordinal;
     CUdevice handle;
     CUcontext context;
     CUstream stream;
     CUmodule helpers;
-    CUfunction restore, differs, read, scrub, empty;
+    CUfunction restore, differs, read, empty;
     CUdeviceptr pieces, found;        /* room for the helper kernels' arguments */
     size_t pieces_bytes;
+    struct scrub scrub;
     struct device_info info;
     char bus_id[32];
     int shared_optin_bytes;
@@ -70,6 +79,9 @@ struct device {
 };
 
 struct cuda_sets;                     /* cuda_time.c */
+struct cuda_series;                   /* cuda_probe.c */
+struct module_variable { char name[64]; CUdeviceptr at; size_t bytes; };
+#define VARIABLES_TOLD 64             /* by name; of more, the rest together */
 struct device_program {
     struct device *device;
     CUmodule module;
@@ -79,16 +91,28 @@ struct device_program {
     struct program_buffer buffers[PROGRAM_MAX_BUFFERS];
     struct tensor tensors[OP_MAX_TENSORS];
     struct cuda_sets *sets;
+    struct cuda_series *series;
+    int local_bytes;                  /* largest frame of its kernels */
+    struct module_variable *variables;
+    int variable_count;
+    uint64_t variable_salt, variable_prints[VARIABLES_TOLD];     /* as they were when the module was loaded */
 };
 
 /* Restores or poisons a list of pieces in one launch, on the device's stream. Fills in first_chunk. */
 bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err) MUST_CHECK;
-bool helper_scrub(struct device *d, uint32_t pattern, struct err *err) MUST_CHECK;
 bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
                    void **args, struct err *err) MUST_CHECK;
 /* In the order of the stream, unlike the plain copy, whose end a stream of ours would not wait for. */
 bool helper_upload(struct device *d, CUdeviceptr to, const void *from, size_t bytes, struct err *err) MUST_CHECK;
 bool helpers_load(struct device *d, struct err *err) MUST_CHECK;
+
+/* Shared memory, registers and frames of up to so many bytes, of all multiprocessors; on the device's stream. */
+bool scrub(struct device *d, uint32_t pattern, int local_bytes, struct err *err) MUST_CHECK;
+void scrub_done(struct device *d);
+/* Sums of bytes and their places: all to 0; one buffer's added to sum `at`; all taken, after what was launched has ended. */
+bool prints_clear(struct device *d, struct err *err) MUST_CHECK;
+bool prints_add(struct device *d, int at, CUdeviceptr from, uint64_t bytes, uint64_t salt, struct err *err) MUST_CHECK;
+bool prints_take(struct device *d, uint64_t ret[SCRUB_PRINTS], struct err *err) MUST_CHECK;
 
 /* One launch or memset of the plan with buffers at these addresses, on the device's stream (which may be capturing). */
 CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr *addresses);
@@ -100,12 +124,33 @@ struct guarded {
     CUmemGenericAllocationHandle handle;
     bool mapped;
 };
-bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content,
+bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
                   struct guarded *ret, struct err *err) MUST_CHECK;
 void guarded_done(struct guarded *g);
 /* True: nothing around the buffer changed. */
 bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison,
                     bool *ret_intact, struct err *err) MUST_CHECK;
+
+/* All buffers of one run. */
+struct memory { struct device *device; int count; struct guarded list[PROGRAM_MAX_BUFFERS]; };
+bool memory_make(const struct device_program *p, const void *const *tensors, uint64_t poison, enum device_place place, struct memory *ret,
+                 struct err *err) MUST_CHECK;
+void memory_done(struct memory *m);
+DEFINE_CLEANUP(memory, struct memory, memory_done(it))
+/* Other content for a buffer that has none of a launch's results in it: inputs, which are read-only otherwise. */
+bool guarded_fill(struct device *d, const struct guarded *g, const struct program_buffer *b, const void *content, struct err *err) MUST_CHECK;
+/* Copies the tensors that are asked for; whether what lies around the buffers, and the module's variables, are as they were. */
+bool memory_take(struct device_program *p, const struct memory *m, uint64_t poison, void **tensors, bool *ret_intact,
+                 struct device_fault *fault, struct err *err) MUST_CHECK;
+
+/* Variables of the module, by the names that its PTX has: cuda_variables.c. */
+bool variables_find(struct device_program *p, const struct ptx_module *m, struct err *err) MUST_CHECK;
+/* state_carried where one has other bytes than at the start. */
+bool variables_check(struct device_program *p, struct device_fault *fault, struct err *err) MUST_CHECK;
+
+bool cuda_probe(struct device_program *p, const struct device_probe *how, struct device_probe_result *ret, struct device_fault *fault,
+                struct err *err);
+void cuda_series_free(struct cuda_series *s);
 
 bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
                      struct device_fault *fault, struct err *err);

@@ -56,7 +56,16 @@ static bool map(struct device *d, struct guarded *g, struct err *err)
     return set_access(d, g, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, err);
 }
 
-bool guarded_make(struct device *d, const struct program_buffer *b, const struct device_run *how, const void *content,
+bool guarded_fill(struct device *d, const struct guarded *g, const struct program_buffer *b, const void *content, struct err *err)
+{
+    if (!b->bytes)
+        return true;
+    return (b->writable || set_access(d, g, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, err)) &&
+           helper_upload(d, g->address, content, (size_t)b->bytes, err) &&
+           (b->writable || (CU(err, cuStreamSynchronize, d->stream) && set_access(d, g, CU_MEM_ACCESS_FLAGS_PROT_READ, err)));
+}
+
+bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
                   struct guarded *ret, struct err *err)
 {
     size_t bytes = (size_t)b->bytes, alignment = (size_t)b->alignment_bytes;
@@ -64,10 +73,10 @@ bool guarded_make(struct device *d, const struct program_buffer *b, const struct
     ret->reserved_bytes = ret->mapping_bytes + 2 * map_step(d);
     if (!map(d, ret, err))
         return false;
-    ret->address = how->place == DEVICE_AT_START ? ret->mapping
-                   : how->place == DEVICE_ODD    ? ret->mapping + alignment
+    ret->address = place == DEVICE_AT_START ? ret->mapping
+                   : place == DEVICE_ODD    ? ret->mapping + alignment
                                                  : (ret->mapping + ret->mapping_bytes - bytes) / alignment * alignment;
-    struct piece piece = {.to = ret->mapping, .bytes = ret->mapping_bytes, .pattern = how->poison};
+    struct piece piece = {.to = ret->mapping, .bytes = ret->mapping_bytes, .pattern = poison};
     if (!helper_restore(d, &piece, 1, err))
         return false;
     if (content && bytes && !helper_upload(d, ret->address, content, bytes, err))
@@ -96,4 +105,42 @@ bool guarded_intact(struct device *d, const struct guarded *g, const struct prog
         return false;
     *ret_intact = found[0] == 0;
     return true;
+}
+
+/* ---- all buffers of a run ---- */
+
+void memory_done(struct memory *m)
+{
+    for (int i = 0; i < m->count && !m->device->dead; i++)
+        guarded_done(&m->list[i]);
+    m->count = 0;
+}
+
+bool memory_make(const struct device_program *p, const void *const *tensors, uint64_t poison, enum device_place place, struct memory *ret,
+                 struct err *err)
+{
+    *ret = (struct memory){.device = p->device};
+    for (int i = 0; i < p->buffer_count; i++) {
+        const void *content = p->buffers[i].output ? NULL : tensors[i];
+        ret->count = i + 1;
+        if (!guarded_make(p->device, &p->buffers[i], poison, place, content, &ret->list[i], err))
+            return err_wrap(err, "memory of %s", p->buffers[i].name);
+    }
+    return true;
+}
+
+bool memory_take(struct device_program *p, const struct memory *m, uint64_t poison, void **tensors, bool *ret_intact,
+                 struct device_fault *fault, struct err *err)
+{
+    *ret_intact = true;
+    for (int i = 0; i < p->buffer_count; i++) {
+        bool intact = true;
+        if (p->buffers[i].writable && !guarded_intact(p->device, &m->list[i], &p->buffers[i], poison, &intact, err))
+            return false;
+        *ret_intact = *ret_intact && intact;
+        if (i < p->tensor_count && tensors && tensors[i] && p->buffers[i].bytes &&
+            !CU(err, cuMemcpyDtoH, tensors[i], m->list[i].address, (size_t)p->buffers[i].bytes))
+            return false;
+    }
+    return variables_check(p, fault, err);
 }

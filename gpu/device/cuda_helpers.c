@@ -17,15 +17,13 @@ bool helpers_load(struct device *d, struct err *err)
 {
     const struct { const char *name; CUfunction *to; } table[] = {
         {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
-        {"proteus_scrub", &d->scrub},     {"proteus_empty", &d->empty}};
+        {"proteus_empty", &d->empty}};
     if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
         return err_wrap(err, "our own kernels");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
             return err_wrap(err, "%s", table[i].name);
-    return CU(err, cuFuncSetAttribute, d->scrub, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-              d->shared_optin_bytes) &&
-           CU(err, cuMemAlloc, &d->found, 16);
+    return CU(err, cuMemAlloc, &d->found, 16);
 }
 
 bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
@@ -74,11 +72,4 @@ bool helper_restore(struct device *d, struct piece *pieces, int count, struct er
     void *args[] = {&d->pieces, &n, &chunks};
     return helper_upload(d, d->pieces, pieces, bytes, err) &&
            helper_launch(d, d->restore, chunks < LARGEST_GRID ? (unsigned)chunks : LARGEST_GRID, 256, 0, args, err);
-}
-
-bool helper_scrub(struct device *d, uint32_t pattern, struct err *err)
-{
-    uint32_t words = (uint32_t)d->shared_optin_bytes / 4;
-    void *args[] = {&words, &pattern};
-    return helper_launch(d, d->scrub, 4 * (unsigned)d->info.sm_count, 1024, words * 4, args, err);
 }

@@ -69,6 +69,28 @@ struct device_run_result {
     bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
 };
 
+/*
+ * Probe: launch after launch of the plan in one set of guarded buffers, so at equal addresses, nothing unloaded between. Before each,
+ * inouts are restored and outputs and workspaces poisoned; before one of three shared memory, registers and frames hold what the launch
+ * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
+ */
+#define DEVICE_PROBE_LAUNCHES 1024
+struct device_probe {
+    const void *const *tensors;     /* as of a run */
+    uint64_t poison;
+    enum device_place place;        /* of the first call */
+    bool again;                     /* in the buffers of the call before, with this content */
+    int launches;                   /* at most DEVICE_PROBE_LAUNCHES; 0: gives the buffers back */
+    uint64_t salt;                  /* of patterns and sums */
+    int64_t wall_ns;                /* after it no further launch begins, but for the first 16 */
+};
+struct device_probe_result {
+    void **tensors;                 /* the caller's arrays: content after the last launch */
+    int launches;                   /* that were made */
+    int differs;                    /* the first whose results are not the first launch's, counted from 1; 0: none */
+    bool guards_intact;
+};
+
 /* Timing on a card: N copies of the plan in one graph, each on a buffer set of its own ("graph-rotated"). */
 struct device_time_setup {
     const void *const *tensors;     /* base content; each set holds it rotated differently, integer tensors unrotated */
@@ -114,6 +136,8 @@ struct device_ops {
     void (*unload)(struct device_program *p);
     /* One guarded run of the plan: upload, poison, launch each step, download. */
     bool (*run)(struct device_program *p, const struct device_run *how, struct device_run_result *ret, struct device_fault *fault, struct err *err);
+    /* NULL on sim, where nothing but tensors outlives a launch. */
+    bool (*probe)(struct device_program *p, const struct device_probe *how, struct device_probe_result *ret, struct device_fault *fault, struct err *err);
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
     /*

@@ -82,6 +82,7 @@ static void cuda_close(struct device *d)
     if (d->context && !d->dead) {
         cu.cuMemFree(d->pieces);
         cu.cuMemFree(d->found);
+        scrub_done(d);
         if (d->helpers)
             cu.cuModuleUnload(d->helpers);
         if (d->stream)
@@ -143,6 +144,8 @@ static void cuda_unload(struct device_program *p)
     if (!p)
         return;
     cuda_sets_free(p->sets);
+    cuda_series_free(p->series);
+    free(p->variables);
     if (p->module && !p->device->dead)
         cu.cuModuleUnload(p->module);
     free(p);
@@ -158,10 +161,12 @@ static bool prepare_step(struct device_program *p, int step, struct device_fault
     if (r != CUDA_SUCCESS)
         return fault_from_cu(fault, r, &p->plan, step, err);
     p->functions[step] = f;
-    int statics = 0, most_threads = 0;
-    if (!CU(err, cuFuncGetAttribute, &statics, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f) ||
+    int statics = 0, most_threads = 0, local = 0;
+    if (!CU(err, cuFuncGetAttribute, &local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, f) ||
+        !CU(err, cuFuncGetAttribute, &statics, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f) ||
         !CU(err, cuFuncGetAttribute, &most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f))
         return false;
+    p->local_bytes = local > p->local_bytes ? local : p->local_bytes;
     uint64_t threads = (uint64_t)s->block[0] * s->block[1] * s->block[2];
     json_t *where = json_pack("{s:i,s:s}", "step", step, "kernel", s->kernel);
     if (threads > (uint64_t)most_threads)
@@ -182,23 +187,23 @@ static bool prepare_step(struct device_program *p, int step, struct device_fault
 }
 
 /* The cubin carries no argument sizes that could be trusted to match; its PTX does. */
-static bool fits_ptx(const struct device_load *what, struct device_fault *fault, bool *ret_fits, struct err *err)
+static bool fits_ptx(const struct device_load *what, struct ptx_module **ret, struct device_fault *fault, bool *ret_fits, struct err *err)
 {
-    cleanup(ptx) struct ptx_module *m = NULL;
     struct ptx_finding finding = {0};
-    if (!ptx_parse(what->ptx, what->ptx_bytes, &ptx_default_limits, &m, &finding, err))
+    if (!ptx_parse(what->ptx, what->ptx_bytes, &ptx_default_limits, ret, &finding, err))
         return false;
-    *ret_fits = m && plan_fits(m, what, fault);
-    return m || fault_from_finding(fault, &finding, -1, what->plan);
+    *ret_fits = *ret && plan_fits(*ret, what, fault);
+    return *ret || fault_from_finding(fault, &finding, -1, what->plan);
 }
 
 static bool cuda_load(struct device *d, const struct device_load *what, struct device_program **ret,
                       struct device_fault *fault, struct err *err)
 {
     cleanup(program) struct device_program *p = xalloc(sizeof *p);
+    cleanup(ptx) struct ptx_module *text = NULL;
     bool fits = false;
     p->device = d;
-    if (!cuda_alive(d, err) || !fits_ptx(what, fault, &fits, err))
+    if (!cuda_alive(d, err) || !fits_ptx(what, &text, fault, &fits, err))
         return false;
     *ret = NULL;
     if (!fits)
@@ -220,6 +225,8 @@ static bool cuda_load(struct device *d, const struct device_load *what, struct d
         if (fault->code != VERDICT_OK)
             return true;
     }
+    if (!variables_find(p, text, err))
+        return false;
     *ret = steal(&p);
     return true;
 }
@@ -269,26 +276,6 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
     return cu.cuLaunchKernelEx(&config, p->functions[step], args, NULL);
 }
 
-struct memory { struct device *device; int count; struct guarded list[PROGRAM_MAX_BUFFERS]; };
-
-static void memory_done(struct memory *m)
-{
-    for (int i = 0; i < m->count && !m->device->dead; i++)
-        guarded_done(&m->list[i]);
-}
-DEFINE_CLEANUP(memory, struct memory, memory_done(it))
-
-static bool make_memory(const struct device_program *p, const struct device_run *how, struct memory *m, struct err *err)
-{
-    for (int i = 0; i < p->buffer_count; i++) {
-        const void *content = p->buffers[i].output ? NULL : how->tensors[i];
-        m->count = i + 1;
-        if (!guarded_make(p->device, &p->buffers[i], how, content, &m->list[i], err))
-            return err_wrap(err, "memory of %s", p->buffers[i].name);
-    }
-    return true;
-}
-
 /* Each step is waited for, so that a fault names the step. */
 static bool run_steps(struct device_program *p, const struct memory *m, struct device_fault *fault, struct err *err)
 {
@@ -307,36 +294,19 @@ static bool run_steps(struct device_program *p, const struct memory *m, struct d
     return true;
 }
 
-static bool take_results(struct device_program *p, const struct device_run *how, const struct memory *m,
-                         struct device_run_result *ret, struct err *err)
-{
-    ret->guards_intact = true;
-    for (int i = 0; i < p->buffer_count; i++) {
-        bool intact = true;
-        if (p->buffers[i].writable &&
-            !guarded_intact(p->device, &m->list[i], &p->buffers[i], how->poison, &intact, err))
-            return false;
-        ret->guards_intact = ret->guards_intact && intact;
-        if (i < p->tensor_count && ret->tensors && ret->tensors[i] && p->buffers[i].bytes &&
-            !CU(err, cuMemcpyDtoH, ret->tensors[i], m->list[i].address, (size_t)p->buffers[i].bytes))
-            return false;
-    }
-    ret->step_count = p->plan.step_count;
-    return true;
-}
-
 static bool cuda_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
                      struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     cleanup(memory) struct memory m = {.device = d};
-    if (!cuda_alive(d, err) || !make_memory(p, how, &m, err) ||
-        !helper_scrub(d, (uint32_t)how->poison ^ (uint32_t)(how->poison >> 32), err) ||
+    if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->poison, how->place, &m, err) ||
+        !scrub(d, (uint32_t)how->poison ^ (uint32_t)(how->poison >> 32), p->local_bytes, err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!run_steps(p, &m, fault, err))
         return false;
-    return fault->code != VERDICT_OK || take_results(p, how, &m, ret, err);
+    ret->step_count = p->plan.step_count;
+    return fault->code != VERDICT_OK || memory_take(p, &m, how->poison, ret->tensors, &ret->guards_intact, fault, err);
 }
 
 const struct device_ops device_cuda = {
@@ -347,6 +317,7 @@ const struct device_ops device_cuda = {
     .load = cuda_load,
     .unload = cuda_unload,
     .run = cuda_run,
+    .probe = cuda_probe,
     .time_setup = cuda_time_setup,
     .time_block = cuda_time_block,
     .time_output = cuda_time_output,

@@ -254,10 +254,10 @@ static void keep_deep(struct device_program *p, int step, bool explored, struct 
     c->chain_cycles = from->chain_cycles;
 }
 
-static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
-                    struct device_fault *fault, struct err *err)
+/* All steps once, in memory laid out afresh. *ret_later: a block may have used what one that begins later did. */
+static bool run_steps(struct device_program *p, const struct device_run *how, int threads, struct arena *a, struct device_run_result *ret,
+                      bool *ret_later, struct device_fault *fault, struct err *err)
 {
-    cleanup(arena) struct arena a = {.count = 0};
     struct ptx_run_options options = {
         .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races, .wander = true,
         .schedule = how->explore ? PTX_EXPLORE : PTX_LOCKSTEP};
@@ -265,26 +265,46 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
         options.limits.thread_instructions = how->thread_instruction_limit;
     if (how->wall_limit_ns)
         options.limits.wall_ns = how->wall_limit_ns;
-    options.limits.threads = how->threads;
-    lay_out(p, how, &a);
+    options.limits.threads = threads;
+    *ret_later = false;
+    lay_out(p, how, a);
     for (int i = 0; i < p->plan.step_count; i++) {
         const struct plan_step *s = &p->plan.steps[i];
         struct ptx_launch launch;
         struct ptx_finding finding = {0};
         ret->counts[i] = (struct ptx_counts){0};
         if (s->is_memset) {
-            set_memory(&a.list[p->tensor_count + s->memset_workspace], s->memset_value);
+            set_memory(&a->list[p->tensor_count + s->memset_workspace], s->memset_value);
             continue;
         }
-        make_launch(p, s, &a, &launch);
+        make_launch(p, s, a, &launch);
         struct ptx_depth depth = {.device = p->row};
         options.depth = p->counted[i] || how->explore ? NULL : &depth;
-        if (!ptx_run(p->module, &launch, a.list, a.count, &options, &finding, &ret->counts[i], err))
+        if (!ptx_run(p->module, &launch, a->list, a->count, &options, &finding, &ret->counts[i], err))
             return false;
         if (finding.kind != PTX_CLEAN)
             return fault_from_finding(fault, &finding, i, &p->plan);
+        *ret_later |= ret->counts[i].reads_later != 0;
         keep_deep(p, i, how->explore, &ret->counts[i]);
     }
+    return true;
+}
+
+static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
+                    struct device_fault *fault, struct err *err)
+{
+    cleanup(arena) struct arena a = {.count = 0};
+    bool later = false;
+    if (!run_steps(p, how, how->threads, &a, ret, &later, fault, err))
+        return false;
+    if (later && fault->code == VERDICT_OK) {       /* does it end where blocks begin one after the other? */
+        arena_done(&a);
+        a = (struct arena){.count = 0};
+        if (!run_steps(p, how, 1, &a, ret, &later, fault, err))
+            return false;
+    }
+    if (fault->code != VERDICT_OK)
+        return true;
     for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK; t++)
         if (p->buffers[t].output)
             check_written(&p->tensors[t], &a.list[t], fault);

@@ -85,19 +85,6 @@ extern "C" __global__ void proteus_read(const uint4 *from, u64 count, u32 *sink)
         *sink = sum;
 }
 
-/* Shared memory keeps what the last kernel wrote: overwrite it, one full-size block an SM. */
-extern "C" __global__ void proteus_scrub(u32 words, u32 pattern)
-{
-    extern __shared__ volatile u32 shared[];
-    for (u32 i = threadIdx.x; i < words; i += blockDim.x)
-        shared[i] = pattern ^ i;
-    __syncthreads();
-    /* Long enough that no SM gets two while another gets none. */
-    for (u32 k = 0; k < 4; k++)
-        for (u32 i = threadIdx.x; i < words; i += blockDim.x)
-            shared[i] = shared[i] + pattern;
-}
-
 extern "C" __global__ void proteus_empty(void)
 {
 }

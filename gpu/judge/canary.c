@@ -298,11 +298,24 @@ struct check {
     struct canary list[MAX_CANARIES];
 };
 
-static const char *reason_to_skip(const struct kind *k, int subject, const struct op *op, const struct tensor *output)
+/* Whether inputs in the type below differ by less than what the output resolves (a quantised output). */
+static bool inputs_finer(const struct op *op, const struct tensor *tensors, const struct tensor *output)
+{
+    for (int t = 0; t < op->tensor_count; t++) {
+        int bits = tensors[t].spec->role == OP_OUTPUT ? 0 : lower_bits(tensors[t].dtype);
+        if (bits && ldexp(1, -bits - 1) > dtype_roundoff(output->dtype))
+            return false;
+    }
+    return true;
+}
+
+static const char *reason_to_skip(const struct kind *k, int subject, const struct op *op, const struct tensor *tensors, const struct tensor *output)
 {
     if ((k->flags & FLOATS_ONLY) && !dtype_is_float(output->dtype))
         return "integers are compared exactly";
     if (dtype_roundoff(output->dtype) > k->size && !(k->flags & MUST_PASS))
+        return "smaller than what the type resolves";
+    if (k->change == change_precision && inputs_finer(op, tensors, output))
         return "smaller than what the type resolves";
     if (k->subject == A_SCALAR && op->scalars[subject].value == 0)
         return "it is zero anyway";
@@ -322,7 +335,7 @@ static void list_canaries(struct check *c)
             for (int t = 0; t < op->tensor_count && c->count < MAX_CANARIES; t++)
                 if (op->tensors[t].role != OP_INPUT)
                     c->list[c->count++] = (struct canary){.kind = &kinds[k], .subject = s, .output = t, .failed_regime = -1,
-                                                          .skipped = reason_to_skip(&kinds[k], s, op, &c->scene.tensors[t])};
+                                                          .skipped = reason_to_skip(&kinds[k], s, op, c->scene.tensors, &c->scene.tensors[t])};
         }
     }
 }
@@ -507,6 +520,15 @@ static const char *passes_by(const struct check *c, const struct canary *n)
     return "";
 }
 
+/* Whether the same change of a scalar or input shows in another output: not every output depends on all of them. */
+static bool shown_elsewhere(const struct check *c, const struct canary *n)
+{
+    for (int i = 0; i < c->count && n->kind->subject != NONE; i++)
+        if (c->list[i].kind == n->kind && c->list[i].subject == n->subject && c->list[i].looked)
+            return true;
+    return false;
+}
+
 /* Says what is wrong with this one, if anything. */
 static void settle(const struct check *c, struct canary *n, int regimes, char *why, size_t size)
 {
@@ -524,6 +546,10 @@ static void settle(const struct check *c, struct canary *n, int regimes, char *w
     }
     if (n->looked && n->caught_by == c->yardsticks)
         return;
+    if (!n->looked && shown_elsewhere(c, n)) {
+        n->skipped = "this output does not depend on it, another does";
+        return;
+    }
     if (!n->looked && (!n->same || (n->kind->flags & MAY_BE_RIGHT))) {
         n->skipped = n->same ? "it equals the right result in every regime" : "nothing of this shape can be so wrong";
         return;

@@ -5,8 +5,8 @@
  * type and with the noise of single precision, must pass.
  *
  * One that agrees with the right result in every regime is refused too: an operator in which no regime shows its epsilon proves
- * nothing about it. Where that may honestly be (an output that is an input, rows that are their own mean) it is skipped and the
- * report says why.
+ * nothing about it. Where that may honestly be (an output that is an input, rows that are their own mean, an output that does not
+ * depend on a scalar or input which another output shows) it is skipped and the report says why.
  *
  * Each is compared by every yardstick that a judgement may use: the table, a baseline that rounds once, and the operator's own
  * baseline where its results are given. An inout's elements that the operator leaves alone are left alone here as well, so that

@@ -14,7 +14,7 @@ bool child_do_reference(struct child_state *s, const json_t *job, struct err *er
         return false;
     for (int t = 0; t < s->op->tensor_count; t++) {
         if (results[t])
-            memcpy(s->outputs[t], results[t], (size_t)s->tensors[t].elements * sizeof(double));
+            memcpy(s->outputs[t], results[t], (size_t)s->tensors[t].elements * (size_t)op_results(s->op) * sizeof(double));
         free(results[t]);
     }
     return child_answer(json_object(), err);

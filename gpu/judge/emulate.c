@@ -41,7 +41,8 @@ static bool emulate_once(struct judge *j, struct judge_side *s, uint64_t limit, 
 {
     const struct run_order o = {.regime = 0,
                                 .poison = j->poison[0],
-                                .schedule_seed = random_u64(),
+                                /* Blocks that wait for higher ones are found in one of the orders, those that wait for lower ones in the other. */
+                                .schedule_seed = explore ? random_u64() | PTX_SEED_DESCENDING : random_u64() & ~PTX_SEED_DESCENDING,
                                 .place = DEVICE_AT_END,
                                 .check_races = true,
                                 .explore = explore,

@@ -12,7 +12,7 @@ static int64_t bytes_of_regime(const struct judge *j)
     int64_t sum = 0;
     for (int t = 0; t < j->op->tensor_count; t++)
         sum += j->tensors[t].bytes
-               + (j->op->tensors[t].role == OP_INPUT ? 0 : j->tensors[t].elements * 8 + j->tensors[t].bytes);
+               + (j->op->tensors[t].role == OP_INPUT ? 0 : j->tensors[t].elements * 8 * op_results(j->op) + j->tensors[t].bytes);
     return sum;
 }
 
@@ -93,7 +93,7 @@ static bool ask(struct judge *j, const struct shared *inputs, double **results, 
         || !child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
         return false;
     for (int t = 0; t < j->op->tensor_count; t++) {
-        size_t bytes = (size_t)j->tensors[t].elements * sizeof(double);
+        size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
         if (j->op->tensors[t].role != OP_INPUT)
             results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
     }

@@ -9,7 +9,8 @@
 
 /*
  * inputs: by tensor, strided bytes as inputs_make gave them (NULL for outputs). ret_arrays: by tensor, `elements` doubles in
- * row-major order for inouts (after the call) and outputs, NULL for inputs; the caller frees.
+ * row-major order for inouts (after the call) and outputs, NULL for inputs; the caller frees. Where op_results is 2, as many more
+ * follow them: the result with what may be rounded between the steps of a chain rounded.
  * ERR_UNAVAILABLE: no reference.so, or it lacks its symbol. ERR_TOO_LARGE: past REFERENCE_MAX_BYTES. ERR_INTERNAL: it left an
  * output unwritten or made it NaN or infinite.
  */

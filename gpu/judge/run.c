@@ -214,9 +214,10 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
     json_put_bool(job, "explore", o->explore);
     json_put_int(job, "wall_limit_ns", limit);
     json_put_int(job, "thread_instruction_limit", (int64_t)o->instruction_limit);
-    /* In descending order on one thread: on many, blocks that wait for lower ones would find them running. */
+    /* In descending order on one thread: on many, blocks that wait for lower ones would find them running. Where races are looked at
+     * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING ? 1 : threads);
+    json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
     spoil(&s->out);
     s->exploring = o->explore;
     return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);

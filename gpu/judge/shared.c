@@ -19,7 +19,7 @@ size_t shared_layout(enum shared_what what, const struct op *op, const struct te
     size_t at = 0;
     for (int t = 0; t < op->tensor_count; t++) {
         enum op_role unwanted = what == SHARED_INPUTS ? OP_OUTPUT : OP_INPUT;
-        size_t bytes = what == SHARED_DOUBLES ? (size_t)tensors[t].elements * sizeof(double) : (size_t)tensors[t].bytes;
+        size_t bytes = what == SHARED_DOUBLES ? (size_t)tensors[t].elements * (size_t)op_results(op) * sizeof(double) : (size_t)tensors[t].bytes;
         offsets[t] = at;
         if (op->tensors[t].role != unwanted)
             at += (bytes + PAGE - 1) / PAGE * PAGE;

@@ -5,8 +5,14 @@
  * dense row-major array of doubles, whatever its dtype and strides: inputs hold exactly the stored values, inout tensors hold the
  * values before the call and take those after it, outputs hold NaN and must be written whole. A name that the operator does not
  * have, or an index outside a tensor, is a bug of the reference: it aborts.
+ *
+ * Where the operator itself rounds on its way to a result (a norm of the sum as it is stored), reference_format and reference_round
+ * do so. Where an engine may round between the kernels of a chain and need not, op.json names the dtype ("intermediates") and the
+ * reference is called twice: with `between` NULL for the exact result, and with that dtype's name, when reference_between rounds.
+ * The second call's distance from the first is what a kernel that rounds there is allowed.
  */
 #pragma once
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +33,8 @@ struct reference_call {
     const struct reference_axis *axes;
     const struct reference_scalar *scalars;
     const struct reference_tensor *tensors;
+    const char *const *dtypes;              /* by tensor: "f32", "f16", "bf16", "f8e4m3", "i32", ... */
+    const char *between;                    /* NULL: nothing is rounded between the steps */
 };
 
 /* The one symbol of a reference.so. */
@@ -54,4 +62,43 @@ __attribute__((unused)) static inline double *reference_data(const struct refere
         if (!strcmp(call->tensors[i].name, name))
             return call->tensors[i].data;
     abort();
+}
+
+/* A floating type: bits of its mantissa (0: values are not rounded), the exponent of its smallest number, its largest. */
+struct reference_format { int bits, least; double largest; };
+
+__attribute__((unused)) static inline struct reference_format reference_format_of(const char *dtype)
+{
+    static const struct { const char *name; struct reference_format format; } known[] = {
+        {"f32", {24, -149, 0x1.fffffep127}}, {"f16", {11, -24, 65504}}, {"bf16", {8, -133, 0x1.fep127}}, {"f8e4m3", {4, -9, 448}}};
+    for (unsigned i = 0; dtype && i < sizeof known / sizeof *known; i++)
+        if (!strcmp(known[i].name, dtype))
+            return known[i].format;
+    return (struct reference_format){0, 0, 0};
+}
+
+__attribute__((unused)) static inline struct reference_format reference_format(const struct reference_call *call, const char *tensor)
+{
+    for (int i = 0; i < call->tensor_count; i++)
+        if (!strcmp(call->tensors[i].name, tensor))
+            return reference_format_of(call->dtypes[i]);
+    abort();
+}
+
+/* What is rounded between the steps of a chain: nothing in the exact call. */
+__attribute__((unused)) static inline struct reference_format reference_between(const struct reference_call *call)
+{
+    return reference_format_of(call->between);
+}
+
+/* The nearest number of the type, ties to even; past its largest: infinite. */
+__attribute__((unused)) static inline double reference_round(struct reference_format f, double x)
+{
+    int e;
+    if (!f.bits || x == 0 || !isfinite(x))
+        return x;
+    (void)frexp(x, &e);
+    int last = e - f.bits < f.least ? f.least : e - f.bits;
+    double rounded = ldexp(rint(ldexp(x, -last)), last);
+    return fabs(rounded) <= f.largest ? rounded : copysign(INFINITY, x);
 }

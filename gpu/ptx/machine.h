@@ -228,6 +228,7 @@ struct machine {
     struct watch *watch;        /* race_grid.c */
     struct ptx_history *history;
     atomic_bool any_waited_grid;
+    atomic_bool reads_later;    /* race_grid.c: a block may have seen what one that begins later did */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct region *regions;     /* by address */
     int region_count;

@@ -214,6 +214,18 @@ bool ptx_kernel_find(const struct ptx_module *m, const char *name, struct ptx_ke
     return false;
 }
 
+bool ptx_variable_get(const struct ptx_module *m, int index, struct ptx_variable *ret)
+{
+    for (uint32_t i = 0; i < m->var_count; i++) {
+        const struct variable *v = &m->vars[i];
+        if ((v->space != SPACE_GLOBAL && v->space != SPACE_CONST) || index-- > 0)
+            continue;
+        *ret = (struct ptx_variable){ptx_name(m, v->name), v->bytes, v->space == SPACE_CONST};
+        return true;
+    }
+    return false;
+}
+
 const char *ptx_target(const struct ptx_module *m)
 {
     return m->target;

@@ -89,6 +89,9 @@ struct ptx_kernel {
 int ptx_kernel_count(const struct ptx_module *m);
 bool ptx_kernel_get(const struct ptx_module *m, int index, struct ptx_kernel *ret);
 bool ptx_kernel_find(const struct ptx_module *m, const char *name, struct ptx_kernel *ret);
+/* Variables at module scope that a launch could reach: .global and .const. False: no more. */
+struct ptx_variable { const char *name; uint64_t bytes; bool is_constant; };
+bool ptx_variable_get(const struct ptx_module *m, int index, struct ptx_variable *ret);
 const char *ptx_target(const struct ptx_module *m);   /* "sm_90a" */
 /* Opcodes used (with suffixes), space separated, that the emulator cannot run; "" if none. Appends to `to`. */
 void ptx_unsupported(const struct ptx_module *m, struct buf *to);
@@ -141,6 +144,7 @@ struct ptx_counts {
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
+    uint64_t reads_later;                 /* 1: a block may have read what one that begins after it had stored; see ptx_run */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
     /* Counted in depth only (options.depth), by a model of the device's caches, cold at the start; scaled up from modelled_blocks: */
     uint64_t l1_hit_sectors, l2_load_sectors, l2_hit_sectors, l2_store_sectors;
@@ -163,6 +167,8 @@ enum ptx_class {
  * between warps, blocks, launches that overlap, and, exploring, lanes of a warp. A store of what is there already is no race.
  * Initialised bits are the caller's to reset before each sequence of launches: leftovers of another one are found by them.
  * `schedule_seed` orders warps, and says how lanes part; equal seeds, equal runs (on one host thread).
+ * On several host threads blocks run side by side and one may get what only a block that begins later can give: where races are looked
+ * at, counts.reads_later says that this may have been so, and only a run on one thread shows whether the launch ends without it.
  */
 #define PTX_SEED_DESCENDING (UINT64_C(1) << 63)   /* in a schedule seed: blocks begin in descending order */
 struct ptx_device_row;

@@ -144,6 +144,9 @@ void race_grid_open(struct machine *m, bool between_blocks)
         bytes += touched_bytes(r);
     }
     uint8_t *at = bytes ? zeros(bytes, &m->watch->mapped, &m->watch->start) : NULL;
+    for (int n = 0; n < m->region_count; n++)       /* what is not watched may be read by anyone */
+        if (m->regions[n].writable && m->regions[n].counted && m->regions[n].bytes && !(raced[n] && at))
+            atomic_store(&m->reads_later, true);
     for (int n = 0; n < m->region_count && at; n++) {   /* where there is no memory for it, nothing is watched */
         struct region *r = &m->regions[n];
         if (raced[n]) {
@@ -180,8 +183,38 @@ struct use {
 
 static bool ours(const struct use *u, uint32_t id) { return !id || (id & ~ACTOR_STRONG) == (u->me & ~ACTOR_STRONG); }
 
+/* When a block's turn to begin comes. Blocks of a cluster begin together. */
+static uint64_t turn_of(const struct machine *m, uint64_t block)
+{
+    const uint32_t *grid = m->launch->grid, *dims = m->cluster;
+    const uint64_t wide = grid[0] / dims[0], high = grid[1] / dims[1];
+    const uint64_t unit = block % grid[0] / dims[0] + wide * (block / grid[0] % grid[1] / dims[1] + high * (block / grid[0] / grid[1] / dims[2]));
+    return m->seed & PTX_SEED_DESCENDING ? UINT64_MAX - unit : unit;
+}
+
+/*
+ * Several host threads run several blocks at once, as a card may or may not. On one thread a block that begins later has done nothing
+ * yet: whoever reads what such a block stored has seen more than it may count on. It is no fault (the last block to come adds up),
+ * but whether the launch ends without it is to be seen by a run on one thread. A write where an earlier block polls counts too: it
+ * may have looked between our mark and our bytes.
+ */
+static void note_later(const struct use *u, uint32_t writer, uint32_t reader)
+{
+    struct machine *m = u->w->block->worker->machine;
+    const uint64_t ours_turn = turn_of(m, u->w->block->number);
+    if (writer && !ours(u, writer) && (u->kind != RACE_WRITE || u->benign) && turn_of(m, race_actor_get(m, writer).block) > ours_turn)
+        atomic_store_explicit(&m->reads_later, true, memory_order_relaxed);
+    if (reader & ACTOR_STRONG && !ours(u, reader) && (u->kind == RACE_WRITE || u->kind == RACE_ATOMIC)) {
+        const struct actor a = race_actor_get(m, reader);
+        if (a.kind == ACTOR_ANYONE || turn_of(m, a.block) < ours_turn)
+            atomic_store_explicit(&m->reads_later, true, memory_order_relaxed);
+    }
+}
+
 static bool clashes(struct use *u, uint32_t writer, uint32_t reader)
 {
+    if (u->w->block->worker->machine->many)
+        note_later(u, writer, reader);
     const bool strong = u->kind == RACE_ATOMIC || u->kind == RACE_STRONG_READ;
     const bool reads = u->kind == RACE_READ || u->kind == RACE_STRONG_READ;
     if (u->benign)
@@ -233,6 +266,7 @@ static bool part(struct machine *m, struct touch *t, uint32_t shift)
     const bool again = old.writer == PARTED;
     if (!cells) {
         *t = (struct touch){.writer = BLIND};
+        atomic_store_explicit(&m->reads_later, true, memory_order_relaxed);
         return false;
     }
     for (unsigned n = 0; n < count; n++) {
@@ -345,6 +379,8 @@ static bool range_use(struct use *u, struct region *r, uint64_t offset, uint64_t
     const uint64_t end = start + bytes - 1;
     const bool store = (u->kind == RACE_WRITE || u->kind == RACE_ATOMIC) && !u->benign;
     bool fine = true;
+    if (!u->me)             /* it will not be remembered */
+        atomic_store_explicit(&m->reads_later, true, memory_order_relaxed);
     while (start <= end && fine) {
         const uint64_t stop = (start | (LOCK_BYTES - 1)) < end ? start | (LOCK_BYTES - 1) : end;
         atomic_flag *flag = &m->watch->locks[start / LOCK_BYTES & (LOCKS - 1)];

@@ -170,7 +170,7 @@ static bool set_limits(const struct sandbox_order *o, struct err *err)
         {RLIMIT_FSIZE, (rlim_t)l->file_bytes, (rlim_t)l->file_bytes, "file size"},
         {RLIMIT_NOFILE, (rlim_t)l->open_files, (rlim_t)l->open_files, "open files"},
         {RLIMIT_NPROC, (rlim_t)l->processes, (rlim_t)l->processes, "processes"},
-        {RLIMIT_CORE, 0, 0, "core"},
+        {RLIMIT_CORE, 1, 1, "core"},      /* not 0: that a handler behind a pipe still gets; 1 stops both */
         {RLIMIT_MEMLOCK, 0, 0, "locked memory"},
         {RLIMIT_MSGQUEUE, 0, 0, "message queues"},
         {RLIMIT_RTPRIO, 0, 0, "real-time priority"},
@@ -234,6 +234,8 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
             return false;
         layers |= SANDBOX_NAMESPACES;
     }
+    if (chdir("/") != 0)                                               /* nor where the supervisor stands */
+        return err_errno(err, ERR_INTERNAL, "leave the supervisor's folder");
     if (!set_limits(o, err))                                           /* so much and no more */
         return false;
     drop_bounding();

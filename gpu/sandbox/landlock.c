@@ -18,6 +18,8 @@
 #define FS_WRITE_FILE (UINT64_C(1) << 1)
 #define FS_READ_FILE (UINT64_C(1) << 2)
 #define FS_READ_DIR (UINT64_C(1) << 3)
+#define FS_REMOVE_FILE (UINT64_C(1) << 5)
+#define FS_MAKE_REG (UINT64_C(1) << 8)
 #define FS_TRUNCATE (UINT64_C(1) << 14)
 #define FS_IOCTL_DEV (UINT64_C(1) << 15)
 
@@ -66,9 +68,11 @@ static bool allow_order(int ruleset, const struct sandbox_order *o, uint64_t han
     if (p->proc_and_sys && (!allow(ruleset, "/proc", use | FS_READ_DIR, handled, err) ||
                             !allow(ruleset, "/sys", FS_READ_FILE | FS_READ_DIR, handled, err)))
         return false;
+    /* Plain files in one folder: what the supervisor finds there it can remove. */
+    const uint64_t plain = use | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE;
     if (p->programs)
-        return allow(ruleset, sandbox_scratch_dir, ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
-    return o->limits.file_bytes <= 0 || allow(ruleset, "/tmp", ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
+        return allow(ruleset, sandbox_scratch_dir, plain, handled, err);
+    return o->limits.file_bytes <= 0 || allow(ruleset, "/tmp", plain, handled, err);
 }
 
 bool sandbox_landlock(const struct sandbox_order *o, struct err *err)
