@@ -128,7 +128,7 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
         y[3] *= 1 + (float)(how->poison & 1) * 0x1p-23f;
     ret->guards_intact = p->lie != GUARDS;
     ret->step_count = 1;
-    ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000};
+    ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000, .blocks = 1};
     return true;
 }
 

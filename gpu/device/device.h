@@ -204,6 +204,12 @@ DEFINE_CLEANUP(device_needs, struct device_needs, device_needs_done(it))
 struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; char cupti[640]; /* "": none */ };
 /* --cuda-home, CUDA_HOME, /usr/local/cuda, in that order. ERR_UNAVAILABLE says what is missing and how to get it. */
 bool toolkit_find(const char *cuda_home, struct toolkit_paths *ret, struct err *err) MUST_CHECK;
+/*
+ * For a process that compiles and does nothing else, before it sees a source: opens the compilers, so that no file but a header is
+ * needed any more, and goes to stand beside the headers, which have relative names from then on: no macro can spell the place where
+ * they lie on this host. t->include becomes relative.
+ */
+bool toolkit_settle(struct toolkit_paths *t, struct err *err) MUST_CHECK;
 struct toolkit_compiled { char *ptx; size_t ptx_bytes; char *log; bool ok; };   /* owned (free); log is clean UTF-8, cut, without host paths */
 /* NVRTC, to PTX. options: one a line, ours only. ok=false: the source does not compile (the candidate's fault, see log). */
 bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options, struct toolkit_compiled *ret, struct err *err) MUST_CHECK;
