@@ -259,17 +259,24 @@ bool ptx_decode_atom(struct decoder *d)
     return true;
 }
 
-/* Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. */
+/*
+ * Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. discard [a], 128 is a store
+ * of nobody knows what.
+ */
 bool ptx_decode_prefetch(struct decoder *d)
 {
     uint32_t slot;
     int64_t offset;
+    const bool discards = d->op.base == B_discard;
+    if (discards && (d->stmt->count != 2 || arg(d, 1)->kind != O_IMM || arg(d, 1)->imm != DISCARD_BYTES))
+        return false;
     if (d->stmt->count < 1 || !address(d, arg(d, 0), &slot, &offset))
         return false;
     struct insn *i = emit(d, K_PREFETCH);
     i->a = slot;
     i->imm = offset;
     i->vec = i->size = 1;
+    i->op = discards;
     i->space = (uint8_t)space_of_op(&d->op);
     return true;
 }

@@ -160,6 +160,7 @@ enum insn_flags {
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 
+#define DISCARD_BYTES 128u   /* the one size there is */
 #define BASES 8              /* addresses of a block that are told apart */
 #define BASE_SEEN 128
 /* flow.c sets these when a function's code is complete. */
