@@ -71,7 +71,8 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     struct machine *m = k->machine;
     struct sector_set sectors = {.used = {0}};
     memory_addresses(w, i, i->size);
-    race_publish(w, i, active, i->aux2 & 2);
+    const enum order_scope scope = i->aux2 & 4 ? ORDER_BLOCK : ORDER_ALL;
+    race_publish(w, i, active, i->aux2 & 2 ? scope : ORDER_NONE);
     unsigned fresh = 0, on_shared = 0;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
@@ -113,7 +114,7 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
         on_shared += p.home != NULL;
     }
     if (i->dst)
-        race_observe(w, i, active, i->aux2 & 1);
+        race_observe(w, i, active, i->aux2 & 1 ? scope : ORDER_NONE);
     k->counts.atomics += (uint64_t)__builtin_popcount(active);
     if (on_shared) {
         k->counts.shared_requests++;

@@ -146,7 +146,7 @@ bool ptx_decode_ld(struct decoder *d)
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
-    i->op = has(o, M_ACQUIRE) ? 1 : 0;
+    i->op = !has(o, M_ACQUIRE) ? ORDER_NONE : has(o, M_CTA) ? ORDER_BLOCK : ORDER_ALL;
     access_whole(d, i);
     return true;
 }
@@ -197,7 +197,7 @@ bool ptx_decode_st(struct decoder *d)
     i->space = (uint8_t)space;
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_RELEASE) || has(o, M_MMIO) ? F_VOLATILE : 0;
-    i->op = has(o, M_RELEASE) ? 1 : 0;
+    i->op = !has(o, M_RELEASE) ? ORDER_NONE : has(o, M_CTA) ? ORDER_BLOCK : ORDER_ALL;
     access_whole(d, i);
     return true;
 }
@@ -254,7 +254,7 @@ bool ptx_decode_atom(struct decoder *d)
         i->space = (uint8_t)space_of_op(o);
         i->type = (uint8_t)t;
         i->op = (uint8_t)ops[op];
-        i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0);
+        i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0) | (has(o, M_CTA) ? 4u : 0);
     }
     return true;
 }
