@@ -44,8 +44,8 @@ write to an input~if (threadIdx.x == 7) ((volatile float *)x)[3] = 1.f;~out_of_b
 shared, far outside~__shared__ float far[32]; ((volatile float *)far)[blockIdx.x * 1000000 + 100000] = 1.f;~out_of_bounds fault~out_of_bounds
 barrier that half reach~if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");~-~barrier_divergence
 jump into nowhere~((void (*)(int))(0x12345678ull * gridDim.x))(3);~fault out_of_bounds rejected.forbidden~rejected.forbidden unsupported_on_sim fault out_of_bounds
-heap~float *p = (float *)malloc(1 << 20); p[threadIdx.x] = 1.f;~rejected.forbidden~rejected.forbidden
-printf flood~for (int r = 0; r < 100000; r++) printf("%d ", r);~rejected.forbidden~rejected.forbidden
+heap~float *p = (float *)malloc(1 << 20); p[threadIdx.x] = 1.f;~-~rejected.forbidden
+printf flood~for (int r = 0; r < 100000; r++) printf("%d ", r);~-~rejected.forbidden
 half a mebibyte of local~volatile float far[130000]; far[(threadIdx.x * 977) % 130000] = 1.f; if (far[(threadIdx.x * 977) % 130000] == 5.f) __trap();~resource_limit~resource_limit
 LIST
 echo "$((count - bad)) of $count faults left the device usable and were told right"
