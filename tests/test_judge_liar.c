@@ -20,7 +20,9 @@ enum lie {
     BITS_VARY, POISON_SHOWS, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    IMPOSSIBLY_FAST, DRIFTS, NOISY
+    IMPOSSIBLY_FAST, DRIFTS, NOISY,
+    /* card, in a series of launches */
+    COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR
 };
 
 /* ---- the device ---- */
@@ -34,7 +36,7 @@ struct device_program {
     int sets, launches;
     uint64_t seed, order;
     const void *base[OP_MAX_TENSORS];
-    int blocks;
+    int blocks, series;
 };
 
 static bool liar_open(const char *id, struct device **ret, struct err *err)
@@ -126,6 +128,43 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
     ret->guards_intact = p->lie != GUARDS;
     ret->step_count = 1;
     ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000, .blocks = 1};
+    return true;
+}
+
+/* Launches at equal addresses, of which this one only tells. */
+static bool liar_probe(struct device_program *p, const struct device_probe *how, struct device_probe_result *ret, struct device_fault *fault, struct err *err)
+{
+    static float first[3 * 256];
+    static int loads;
+    (void)err;
+    ret->launches = p->lie == NO_SERIES_LAUNCHES ? 0 : how->launches;
+    ret->guards_intact = p->lie != SERIES_GUARDS;
+    if (!how->launches)
+        return true;
+    loads += p->series == 0;
+    p->series += how->launches;
+    for (int t = 0; t < 2; t++)
+        memcpy(ret->tensors[t], how->tensors[t], (size_t)p->tensors[t].bytes);
+    float *y = ret->tensors[2];
+    compute(p, how->tensors[0], how->tensors[1], y);
+    if (p->series == 1)
+        memcpy(first, y, sizeof first);
+    if (p->lie == COUNTS_TO_TEN && p->series >= 11)
+        y[5] += 1;
+    if (p->lie == KNOWS_THE_ADDRESS && how->again)
+        memcpy(y, first, sizeof first);
+    if (p->lie == DIFFERS_INSIDE && how->launches > 100)
+        ret->differs = 77;
+    if (p->lie == SERIES_INPUTS)
+        ((char *)ret->tensors[1])[7] ^= 1;
+    if (p->lie == SERIES_FAULT && p->series > 2) {
+        fault->code = VERDICT_OUT_OF_BOUNDS;
+        snprintf(fault->text, sizeof fault->text, "an illegal access");
+    }
+    if (p->lie == RELOAD_SHOWS && loads == 1)
+        y[9] *= 2;
+    if (p->lie == SERIES_SPREAD || p->lie == SERIES_NEAR)
+        y[9] *= p->lie == SERIES_NEAR ? 1 + 0x1p-20f : 1 + 0x1p-10f;
     return true;
 }
 
@@ -221,6 +260,7 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
 
 static const struct device_ops liar = {
     .kind = "liar", .open = liar_open, .close = liar_close, .info = liar_info, .load = liar_load, .unload = liar_unload, .run = liar_run,
+    .probe = liar_probe,
     .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_rotation = liar_rotation, .calibrate = liar_calibrate,
     .estimate = liar_estimate,
 };
@@ -240,11 +280,17 @@ static json_t *candidate_with(enum lie lie)
     return c;
 }
 
+static json_t *declaring_atomics(json_t *candidate)
+{
+    json_put(candidate, "declares", json_pack("{s:b}", "atomics", 1));
+    return candidate;
+}
+
 static bool judge_lie(enum lie lie, int baseline, const char *mode, struct judge_result *r, struct err *err)
 {
     cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256, "dtypes", "io", "f32",
                                            "target", "sm_90a", "mode", mode);
-    json_put(task, "candidate", candidate_with(lie));
+    json_put(task, "candidate", lie == SERIES_NEAR || lie == SERIES_SPREAD ? declaring_atomics(candidate_with(lie)) : candidate_with(lie));
     json_put(task, "baseline", baseline < 0 ? json_null() : candidate_with((enum lie)baseline));
     *r = (struct judge_result){.gpu_ns = 0};
     *err = (struct err){0};
@@ -325,6 +371,16 @@ static void test_measured(void)
         {TOO_MANY_LAUNCHES, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {NEGATIVE_TIME, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {SPAN_OVER_WALL, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "longer than its wall time"},
+        {COUNTS_TO_TEN, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 11 after"},
+        {KNOWS_THE_ADDRESS, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 2 after the module was loaded, of new content"},
+        {DIFFERS_INSIDE, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 88 after the module was loaded gives other bits than launch 12"},
+        {NO_SERIES_LAUNCHES, -1, "triage", ERR_UPSTREAM, 0, "made 0 of 1 launches"},
+        {SERIES_GUARDS, -1, "triage", 0, VERDICT_OUT_OF_BOUNDS, "outside the buffers"},
+        {SERIES_INPUTS, -1, "triage", 0, VERDICT_INPUT_MODIFIED, "weight"},
+        {SERIES_FAULT, -1, "triage", 0, VERDICT_OUT_OF_BOUNDS, "illegal"},
+        {RELOAD_SHOWS, -1, "triage", 0, VERDICT_STATE_CARRIED, "its first"},
+        {SERIES_SPREAD, -1, "triage", 0, VERDICT_STATE_CARRIED, "further apart than atomics excuse"},
+        {SERIES_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */
         {TWICE_AS_FAST, NOISY, "triage", ERR_UNAVAILABLE, 0, "steady"},
         /* A drift hits both sides of each quad alike. */
@@ -358,6 +414,18 @@ static void test_measured_figures(void)
     check(json_int(timing, "outputs_checked_a_side", 0) >= 3);
     check(json_is_object(json_object_get(r.certificate, "calibration")));
     check(r.gpu_ns > 0);
+    bool told = false;
+    size_t i;
+    json_t *phase;
+    json_array_foreach(json_object_get(r.certificate, "phases"), i, phase)
+        if (strcmp(json_str(phase, "phase", ""), "probe") == 0) {
+            const json_t *list = json_object_get(phase, "series");
+            static const int wanted[] = {1, 2, 10, 11, 1000};
+            told = json_array_size(list) == 5;
+            for (size_t k = 0; k < 5 && told; k++)
+                check_int(json_integer_value(json_array_get(list, k)), wanted[k]);
+        }
+    check(told);
     judge_result_done(&r);
 }
 

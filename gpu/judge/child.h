@@ -13,6 +13,8 @@
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
  *               {"do":"inputs"} + memory -> {}
  *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","ns"}; outputs in their memory
+ *               {"do":"probe","launches","again",...} -> {"fault"|null,"launches","differs",...}; outputs in their memory; without
+ *               "launches" in the answer the device has no such thing
  *               {"do":"estimate"} -> {"ns","terms"}
  *               {"do":"calibrate"} -> {"calibration"}
  *               {"do":"time_setup",...} -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
@@ -49,7 +51,7 @@ struct child_state {
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
 child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_open, child_do_scan, child_do_load, child_do_run,
-    child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output, child_do_audit;
+    child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output, child_do_audit;
 
 bool child_answer(json_t *doc, struct err *err) MUST_CHECK;          /* takes the reference */
 /* 64-bit numbers travel as "0x..." because JSON integers are signed. */

@@ -49,6 +49,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"load", RUNS, child_do_load},
     {"inputs", R(REFERENCE) | RUNS, do_inputs},
     {"run", RUNS, child_do_run},
+    {"probe", RUNS, child_do_probe},
     {"estimate", RUNS, child_do_estimate},
     {"calibrate", RUNS, child_do_calibrate},
     {"time_setup", RUNS, child_do_time_setup},

@@ -181,15 +181,29 @@ static bool inputs_intact(const struct child_state *s, int *ret_tensor)
     return true;
 }
 
+static enum device_place place_of(const json_t *job)
+{
+    const char *place = json_str(job, "place", "end");
+    return strcmp(place, "start") == 0 ? DEVICE_AT_START : strcmp(place, "odd") == 0 ? DEVICE_ODD : DEVICE_AT_END;
+}
+
+static void put_intact(const struct child_state *s, json_t *doc, bool guards_intact)
+{
+    int changed = -1;
+    json_put_bool(doc, "guards_intact", guards_intact);
+    json_put_bool(doc, "inputs_intact", inputs_intact(s, &changed));
+    if (changed >= 0)
+        json_put_str(doc, "changed", s->op->tensors[changed].name);
+}
+
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!loaded(s, err))
         return false;
-    const char *place = json_str(job, "place", "end");
     const struct device_run how = {
         .tensors = (const void *const *)s->inputs,
         .poison = child_u64(job, "poison"),
-        .place = strcmp(place, "start") == 0 ? DEVICE_AT_START : strcmp(place, "odd") == 0 ? DEVICE_ODD : DEVICE_AT_END,
+        .place = place_of(job),
         .schedule_seed = child_u64(job, "schedule_seed"),
         .check_races = json_bool(job, "check_races", false),
         .explore = json_bool(job, "explore", false),
@@ -205,18 +219,46 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         return false;
     s->ran = fault.code == VERDICT_OK;
     json_t *doc = json_object(), *counts = json_array();
-    int changed = -1;
     json_put(doc, "fault", fault_encode(&fault));
     json_put_int(doc, "ns", clock_mono_ns() - from);
     json_put(doc, "counts", counts);
     if (s->ran) {
-        json_put_bool(doc, "guards_intact", s->last.guards_intact);
-        json_put_bool(doc, "inputs_intact", inputs_intact(s, &changed));
-        if (changed >= 0)
-            json_put_str(doc, "changed", s->op->tensors[changed].name);
+        put_intact(s, doc, s->last.guards_intact);
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
     }
+    return child_answer(doc, err);
+}
+
+bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
+{
+    if (!loaded(s, err))
+        return false;
+    json_t *doc = json_object();
+    json_put(doc, "fault", json_null());
+    if (!s->ops->probe)
+        return child_answer(doc, err);
+    const struct device_probe how = {
+        .tensors = (const void *const *)s->inputs,
+        .poison = child_u64(job, "poison"),
+        .place = place_of(job),
+        .again = json_bool(job, "again", false),
+        .launches = (int)json_int(job, "launches", 0),
+        .salt = child_u64(job, "salt"),
+        .wall_ns = json_int(job, "wall_ns", 0),
+    };
+    cleanup(device_fault) struct device_fault fault = {0};
+    struct device_probe_result result = {.tensors = s->outputs};
+    s->ran = false;
+    if (!s->ops->probe(s->program, &how, &result, &fault, err)) {
+        json_decref(doc);
+        return false;
+    }
+    json_put(doc, "fault", fault_encode(&fault));
+    json_put_int(doc, "launches", result.launches);
+    json_put_int(doc, "differs", result.differs);
+    if (fault.code == VERDICT_OK && how.launches)
+        put_intact(s, doc, result.guards_intact);
     return child_answer(doc, err);
 }
 

@@ -232,7 +232,8 @@ static int64_t cpu_of(pid_t pid, int depth)
 
 static bool used_up_cpu(const struct child *c)
 {
-    return c->status.cpu_ns >= c->limits.cpu_seconds * LIMIT_SECOND * 9 / 10;
+    return (c->status.end == SANDBOX_SIGNALLED && c->status.code == SIGXCPU)
+           || c->status.cpu_ns >= c->limits.cpu_seconds * LIMIT_SECOND * 9 / 10;
 }
 
 /* It computed all along, as far as a busy machine let it: it did not wait for us or hang in a driver. */

@@ -77,5 +77,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret);
 /* Figures and, where there is one, the failing element; new reference. */
 json_t *compare_encode(const struct compare_result *r, const struct tensor *t);
 
+/* Whether two results of equal inputs are as close as they must be where atomics may change the order of sums; else *ret_element is one
+ * that is not. */
+bool compare_spread(const struct op *op, const struct tensor *t, const void *a, const void *b, int64_t *ret_element);
 /* Whether two images of a tensor have the same bits; if not, *ret_offset is the first byte that differs. */
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset);

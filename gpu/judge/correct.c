@@ -267,6 +267,14 @@ int outputs_difference(const struct judge *j, void *const *a, void *const *b, in
     return -1;
 }
 
+int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element)
+{
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (a[t] && !compare_spread(j->op, &j->tensors[t], a[t], b[t], ret_element))
+            return t;
+    return -1;
+}
+
 /* The typical regime's first results: what the probes compare with. */
 static void typical_keep(struct judge *j, void **outputs)
 {

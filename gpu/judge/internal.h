@@ -185,6 +185,10 @@ bool run_once(struct judge *j, struct judge_side *s, const struct run_order *o, 
 bool run_estimate(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
 /* Copies what the run child left in its memory. */
 void run_copy_outputs(struct judge *j, struct judge_side *s);
+/* Marks its memory before it is asked, so that what is there cannot pass for an answer. */
+void run_spoil(struct judge_side *s);
+/* What an answer says of the bytes around the buffers, and of the inputs. */
+bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 /* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 
@@ -193,6 +197,8 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
 int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
+/* As outputs_difference, where atomics are declared: the tensor that is further apart than they excuse. */
+int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
  * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
 bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
@@ -201,6 +207,14 @@ void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- series.c ---- */
+/*
+ * On a card: the candidate's module loaded anew, and launches of it at equal addresses, up to a thousand, of the typical inputs and now
+ * and then of the others. What each must give is known; outputs of the side are as before.
+ */
+bool series(struct judge *j, const struct shared *typical_in, void *const *typical, const struct shared *other_in, void *const *other,
+            struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */

@@ -162,6 +162,15 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
     }
 }
 
+bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
+{
+    if (!json_bool(answer, "guards_intact", false))
+        verdict_set(v, VERDICT_OUT_OF_BOUNDS, phase, "bytes outside the buffers were changed");
+    else if (!json_bool(answer, "inputs_intact", false))
+        verdict_set(v, VERDICT_INPUT_MODIFIED, phase, "the input %.60s was changed", json_str(answer, "changed", "?"));
+    return side_verdict(j, s, v, err);
+}
+
 static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v,
                      struct err *err)
 {
@@ -169,12 +178,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
         return false;
     if (v->code != VERDICT_OK)
         return side_verdict(j, s, v, err);
-    if (!json_bool(answer, "guards_intact", false))
-        verdict_set(v, VERDICT_OUT_OF_BOUNDS, phase, "bytes outside the buffers were changed");
-    else if (!json_bool(answer, "inputs_intact", false))
-        verdict_set(v, VERDICT_INPUT_MODIFIED, phase, "the input %.60s was changed", json_str(answer, "changed", "?"));
-    if (v->code != VERDICT_OK)
-        return side_verdict(j, s, v, err);
+    STEP(run_intact(j, s, answer, phase, v, err));
     s->run_ns = json_int(answer, "ns", 0);
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
@@ -187,10 +191,10 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
 }
 
 /* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */
-static void spoil(const struct shared *s)
+void run_spoil(struct judge_side *s)
 {
-    for (size_t at = 0; at + 8 <= s->bytes; at += 4096)
-        memset(s->base + at, 0xa5, 8);
+    for (size_t at = 0; at + 8 <= s->out.bytes; at += 4096)
+        memset(s->out.base + at, 0xa5, 8);
 }
 
 bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
@@ -218,7 +222,7 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
      * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
-    spoil(&s->out);
+    run_spoil(s);
     s->exploring = o->explore;
     return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }

@@ -91,7 +91,8 @@ static void add_runtime(struct sandbox_order *o)
         if (access(kept[i], R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
             o->read_only[o->read_only_count++] = kept[i];
     }
-    if (access("/etc/ld.so.cache", R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
+    /* Which libraries the host has is nobody's business who is shown text of a file: a driver opens others by name, a compiler needs none. */
+    if (sandbox_profiles[o->role].libraries && access("/etc/ld.so.cache", R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
         o->read_only[o->read_only_count++] = "/etc/ld.so.cache";
 }
 
@@ -206,6 +207,7 @@ static bool drop_capabilities(struct err *err)
 }
 
 char sandbox_scratch_dir[64];
+unsigned sandbox_left_out;
 
 const char *sandbox_scratch(void)
 {
@@ -394,6 +396,7 @@ bool sandbox_enter(int argc, char **argv, enum sandbox_role *ret_role, unsigned 
     bool refused = false;
     if (!parse_order(argc, argv, &o, err))
         return false;
+    sandbox_left_out = o.without;
     add_runtime(&o);
     if (!enter_namespaces(&o, &layers, &refused, err)) {
         if (!refused || !lock_down(&o, 0, &layers, err))
