@@ -74,7 +74,15 @@ run 2 quarantine "$hash"
 run 0 quarantine "$hash" --reason "a doubt"
 has "$best +quarantined"
 run 0 kernels "$hash"
-for _ in 1 2 3; do run 0 quarantine "$hash" --reason "all of them"; done
+for _ in 1 2 3; do
+    run 0 kernels "$hash" --json
+    grep -qE '"is_baseline": *true' "$dir/out" && break
+    run 0 quarantine "$hash" --reason "all of them"
+done
+run 0 fetch "$hash" -o "$dir/baseline" --key "$dir/pinned.pub"      # the last that is left has no retest, and is verified like any other
+run 0 verify "$dir/baseline/bundle.tar" --key "$dir/pinned.pub" --rerun --device sim
+has '^confirmed'
+run 0 quarantine "$hash" --reason "all of them"
 run 1 kernels "$hash"
 has 'withdrawn: (a doubt|all of them)'
 run 1 fetch "$hash" -o "$dir/none" --key "$dir/pinned.pub"
