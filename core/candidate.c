@@ -80,7 +80,7 @@ static void take_defines(struct candidate *c, const json_t *doc, const char *poi
 
 static void check_step(const json_t *step, const char *pointer, struct faults *f)
 {
-    static const char *const launch_keys[] = {"kernel", "grid", "block", "cluster", "shared_bytes", "args", NULL};
+    static const char *const launch_keys[] = {"kernel", "grid", "block", "cluster", "shared_bytes", "args", "dependent", NULL};
     static const char *const memset_keys[] = {"memset", "value", NULL};
     if (!json_is_object(step)) {
         faults_add(f, pointer, "an object is needed");
@@ -100,8 +100,10 @@ static void check_step(const json_t *step, const char *pointer, struct faults *f
         if ((v || triples[i].needed) && (!json_is_array(v) || json_array_size(v) < 1 || json_array_size(v) > 3))
             faults_add(f, where, "a list of one to three sizes is needed");
     }
-    const json_t *args = json_object_get(step, "args");
-    cleanup(str) char *where = xfmt("%s/args", pointer);
+    const json_t *args = json_object_get(step, "args"), *dependent = json_object_get(step, "dependent");
+    cleanup(str) char *where = xfmt("%s/args", pointer), *at_dependent = xfmt("%s/dependent", pointer);
+    if (dependent && !json_is_boolean(dependent) && !json_is_integer(dependent) && !json_is_string(dependent))
+        faults_add(f, at_dependent, "true, false, or an expression that gives 0 or 1 is needed");
     size_t i;
     json_t *item;
     if (!json_is_array(args) || json_array_size(args) > PLAN_MAX_ARGS)

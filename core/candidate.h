@@ -53,6 +53,7 @@ struct plan_step {
     char kernel[PLAN_KERNEL_SIZE];
     uint32_t grid[3], block[3], cluster[3];
     uint32_t shared_bytes;               /* dynamic */
+    bool dependent;                      /* may begin before the launch before it has ended, whose results it waits for by itself */
     int arg_count;
     struct plan_arg args[PLAN_MAX_ARGS];
 };

@@ -152,6 +152,16 @@ static bool take_launch(struct resolve *r, const json_t *doc, int number, struct
     if (shared && !size_of(r, shared, what, 0, SHARED_MAX_BYTES, &bytes))
         return false;
     step->shared_bytes = (uint32_t)bytes;
+    const json_t *dependent = json_object_get(doc, "dependent");
+    int64_t flag = json_is_true(dependent);
+    snprintf(what, sizeof what, "step %d: dependent", number);
+    if (dependent && !json_is_boolean(dependent) && !size_of(r, dependent, what, 0, 1, &flag))
+        return false;
+    step->dependent = flag;
+    if (step->dependent && (number == 0 || p->steps[number - 1].is_memset))
+        return wrong(r, "step %d: only a launch that follows a launch of the plan can be dependent", number);
+    if (step->dependent && atoi(r->s->target + 3) < 90)
+        return wrong(r, "step %d: dependent launches need sm_90 or newer, not %s", number, r->s->target);
     size_t i;
     json_t *item;
     json_array_foreach(args, i, item)
@@ -233,9 +243,12 @@ json_t *plan_encode(const struct plan *p, const struct shape *s)
         char name[80];
         for (int k = 0; k < step->arg_count; k++)
             json_array_append_new(args, json_string(arg_name(p, s, &step->args[k], name, sizeof name)));
-        json_array_append_new(steps, json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "kernel", step->kernel, "grid", triple(step->grid), "block",
-                                               triple(step->block), "cluster", triple(step->cluster), "shared_bytes",
-                                               (json_int_t)step->shared_bytes, "args", args));
+        json_t *launch = json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "kernel", step->kernel, "grid", triple(step->grid), "block",
+                                   triple(step->block), "cluster", triple(step->cluster), "shared_bytes", (json_int_t)step->shared_bytes,
+                                   "args", args);
+        if (step->dependent)
+            json_put_bool(launch, "dependent", true);
+        json_array_append_new(steps, launch);
     }
     json_put(doc, "workspace", workspaces);
     json_put(doc, "steps", steps);

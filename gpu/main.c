@@ -47,13 +47,28 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
     {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; on a card one)"},
     {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
-    {"--json", "FILE", FLAG(json), "selftest: write results as JSON"},
+    {"--json", "FILE", FLAG(json), "selftest: write results as JSON; judge-file: verdict, figures and certificate"},
 };
 
 static int run_devices(const struct options *o, const struct judge_config *c);
 static int run_serve_devices(const struct options *o, const struct judge_config *c);
 static int run_serve_op(const struct options *o, const struct judge_config *c);
 static int run_judge(const struct options *o, const struct judge_config *c);
+/* All that a judgement leaves, for programs: {"verdict","figures","certificate"|null,"digests":{blob: digest}}. */
+static bool write_result(const char *path, const struct judge_result *r, struct err *err)
+{
+    cleanup(json) json_t *doc = json_object(), *digests = json_object();
+    cleanup(buf) struct buf text = {0};
+    for (int i = 0; i < r->blob_count; i++)
+        json_put_str(digests, r->blobs[i].name, hash_of(r->blobs[i].bytes.data, r->blobs[i].bytes.size).text);
+    json_put(doc, "verdict", verdict_encode(&r->verdict));
+    json_put(doc, "figures", json_incref(r->figures));
+    json_put(doc, "certificate", r->certificate ? json_incref(r->certificate) : json_null());
+    json_put(doc, "digests", json_incref(digests));
+    json_write_pretty(&text, doc);
+    return file_write(path, text.data, text.size, 0644, err);
+}
+
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
 static int run_canaries(const struct options *o, const struct judge_config *c);
@@ -284,6 +299,8 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     struct err err = {0};
     int64_t from = clock_mono_ns();
     if (!make_task(o, c, &task, &err) || !judge_run(c, task, show_progress, NULL, NULL, &result, &err))
+        return fail("judge-file", &err);
+    if (o->json && !write_result(o->json, &result, &err))
         return fail("judge-file", &err);
     verdict = verdict_encode(&result.verdict);
     json_object_del(result.figures, "samples");       /* hundreds of numbers; the certificate has them */

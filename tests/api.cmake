@@ -2,6 +2,7 @@
 set(API_TEST_LIBS proteus_api proteus_store Threads::Threads)
 proteus_test(test_api_routes SOURCES test_api_routes.c fake_jobs.c LIBS ${API_TEST_LIBS} ARGS ${PROJECT_SOURCE_DIR}/api/openapi.yaml)
 proteus_test(test_api SOURCES test_api.c fake_jobs.c LIBS ${API_TEST_LIBS})
+proteus_test(test_api_standing SOURCES test_api_standing.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_ops SOURCES test_api_ops.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_events SOURCES test_api_events.c fake_jobs.c LIBS ${API_TEST_LIBS})
 add_executable(bench_fill bench/fill.c)

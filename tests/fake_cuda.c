@@ -21,7 +21,7 @@ static struct CUfunc_st functions[] = {
     {"proteus_restore", 3, {8, 4, 8}}, {"proteus_differs", 4, {8, 8, 8, 8}}, {"proteus_read", 3, {8, 8, 8}},
     {"proteus_scrub", 2, {4, 4}},      {"proteus_empty", 0, {0}},            {"k", 5, {8, 8, 8, 8, 4}},
     {"proteus_local_1k", 1, {4}},      {"proteus_local_4k", 1, {4}},         {"proteus_local_16k", 1, {4}},
-    {"proteus_fingerprint", 4, {8, 8, 8, 8}}};
+    {"proteus_fingerprint", 4, {8, 8, 8, 8}}, {"proteus_gaps", 3, {8, 8, 8}}};
 struct node { struct CUfunc_st *f; uint64_t args[6]; CUdeviceptr set; unsigned char value; size_t bytes; };
 struct CUgraph_st { int count; struct node *nodes; };
 static struct CUgraph_st *capturing;
@@ -144,6 +144,12 @@ static void run_node(const struct node *n)
     case 5: run_candidate((float *)n->args[0], (float *)n->args[1], (float *)n->args[2], (float *)n->args[3], (int)n->args[4]); break;
     case 6: case 7: case 8: scrubs[n->f - functions - 5]++, left_in_frame = (uint32_t)n->args[0]; break;
     case 9: run_fingerprint((const unsigned char *)n->args[0], n->args[1], n->args[2], (uint64_t *)n->args[3]); break;
+    case 10: {
+        /* As long away as the test says. */
+        uint64_t *found = (uint64_t *)n->args[2], gap = getenv("FAKE_GAP_NS") ? strtoull(getenv("FAKE_GAP_NS"), NULL, 10) : 64;
+        found[0] = gap >= n->args[1], found[1] = found[0] ? gap : 0, found[2] = gap;
+        break;
+    }
     default: break;
     }
 }

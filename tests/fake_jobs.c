@@ -242,6 +242,41 @@ bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *r
     return true;
 }
 
+/* A job as it would be written, and nothing more. */
+static bool job_about(struct jobs *j, const char *what, const char *about, json_t **ret, struct err *err)
+{
+    cleanup(json) json_t *job = json_object();
+    struct store_batch *b = store_batch_new();
+    json_put_str(job, "id", id_new("job").text);
+    json_put_str(job, "state", "queued");
+    json_put_str(job, "generator", "revalidate");
+    json_put_str(job, what, about);
+    store_put(b, STORE_JOB, json_str(job, "id", ""), NULL, job);
+    if (!store_commit(j->store, b, NULL, err))
+        return false;
+    *ret = steal(&job);
+    return true;
+}
+
+bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order *order, json_t **ret_job, struct err *err)
+{
+    cleanup(shelf) struct shelf shelf = {.changed = false};
+    if (!shelf_open(j->store, hash, &shelf, err))
+        return false;
+    if (!json_array_size(json_object_get(shelf.doc, "entries")))
+        return err_set(err, ERR_NOT_FOUND, "there is no kernel for shape %s", hash);
+    return job_about(j, "about", order->candidate ? order->candidate : hash, ret_job, err);
+}
+
+bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err)
+{
+    cleanup(json) json_t *record = NULL;
+    (void)order;
+    if (!store_get(j->store, STORE_CANDIDATE, candidate, &record, err))
+        return false;
+    return candidate_is_held(record) ? job_about(j, "about", candidate, ret_job, err) : err_set(err, ERR_CONFLICT, "%s is not held", candidate);
+}
+
 json_t *jobs_stats(struct jobs *j)
 {
     json_t *doc = json_object();

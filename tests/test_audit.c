@@ -164,6 +164,11 @@ static void test_broken(void)
     BREAK("something compiled", 2, AUDIT_REJECT, insert(&seen.cold, 0, (struct device_record){.kind = DEVICE_RECORD_JIT, .stream = 13, .context = 1}));
     BREAK("not from the graph", 2, AUDIT_REJECT, in_graph(6, 1)->graph = 0);
     BREAK("overlapping launches", 3, AUDIT_REJECT, in_graph(6, 2)->start_ns -= 1800);
+    /* a dependent launch may begin early, and not end early */
+    BREAK("overlap where the plan allows it", 0, AUDIT_OK, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
+          in_cold(3, 2)->start_ns -= 1800);
+    BREAK("a dependent launch that ends first", 3, AUDIT_REJECT, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
+          in_graph(6, 1)->completed_ns = in_graph(6, 1)->end_ns += 4000, in_graph(7, 0)->start_ns += 4000, in_graph(7, 0)->end_ns += 4000);
     BREAK("started before the sweep's end", 3, AUDIT_REJECT, in_graph(0, 0)->start_ns -= 20000, seen.sample.event_ns += 20000);
     BREAK("lost records", 4, AUDIT_REJECT, seen.graph.dropped = 1);
     BREAK("no duration", 4, AUDIT_REJECT, in_cold(1, 1)->end_ns = in_cold(1, 1)->start_ns);

@@ -91,6 +91,10 @@ static void bad_plans_say_why(void)
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[1,70000],\"block\":[32],\"args\":[]}]}", "", "grid[1]"},
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[1],\"block\":[1024,2],\"args\":[]}]}", "", "2048 in all"},
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[3],\"block\":[32],\"cluster\":[2],\"args\":[]}]}", "", "multiple of the cluster"},
+        {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[1],\"block\":[32],\"dependent\":true,\"args\":[]}]}", "", "follows a launch"},
+        {"{\"workspace\":[{\"name\":\"w\",\"bytes\":4}],\"steps\":[" STEP ",{\"memset\":\"w\",\"value\":0},"
+         "{\"kernel\":\"k\",\"grid\":[1],\"block\":[32],\"dependent\":1,\"args\":[]}]}", "", "follows a launch"},
+        {"{\"steps\":[" STEP ",{\"kernel\":\"k\",\"grid\":[1],\"block\":[32],\"dependent\":\"R\",\"args\":[]}]}", "", "dependent is 3"},
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[\"4611686018427387904*4\"],\"block\":[32],\"args\":[]}]}", "", "overflow"},
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[\"Z\"],\"block\":[32],\"args\":[]}]}", "", "unknown name"},
         {"{\"steps\":[{\"kernel\":\"k\",\"grid\":[1],\"block\":[32],\"shared_bytes\":300000,\"args\":[]}]}", "", "shared_bytes"},

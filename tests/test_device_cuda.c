@@ -2,6 +2,7 @@
  * The cuda device's own logic against a driver without a card (fake_cuda.c): guards, faults and what follows them, buffer sets,
  * rotations, order, outputs. What a real card does is in gpu/test_cuda_device.c. A fault ends a context, so each case forks.
  */
+#include "gpu/device/card.h"
 #include "tests/device_case.h"
 
 #include <dlfcn.h>
@@ -415,6 +416,115 @@ static int run_no_card(void)
     return test_failures != 0;
 }
 
+/* Warming up, launches one at a time, and watching for others. */
+static int run_other_modes(void)
+{
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    struct err err = {0};
+    struct device_fault fault = {0};
+    const void *const base[3] = {x, s, NULL};
+    static const bool rotate[3] = {true, false, false};
+    enum { LEAST = 1 << 20, LAUNCHES = 8 };
+    struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
+    struct device_sample sample = {0};
+    struct device_time_warm warm = {LAUNCHES, 5, 100000, 2000000000};
+    struct device_time_block eager = {LAUNCHES, 6};
+    int64_t walls[LAUNCHES] = {0};
+    int sets = 0;
+    check(!device_cuda.time_warm(p, &warm, &sample, &fault, &err) && !device_cuda.time_eager(p, &eager, walls, &fault, &err));
+    check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
+    check(device_cuda.time_warm(p, &warm, &sample, &fault, &err) && sample.event_ns > 0 && sample.sm_clock_mhz == 1980 && sample.clock_reasons == 1);
+    /* A clock that never stands still ends at the cap. */
+    warm.busy_ns = 1, warm.cap_ns = 1;
+    check(device_cuda.time_warm(p, &warm, &sample, &fault, &err));
+    check(device_cuda.time_eager(p, &eager, walls, &fault, &err));
+    for (int i = 0; i < LAUNCHES; i++)
+        check(walls[i] > 0);
+    check(!device_cuda.time_output(p, 0, CASE_Y, after_y, &err));        /* nothing of these is looked at */
+    eager.launches = sets + 1;
+    check(!device_cuda.time_eager(p, &eager, walls, &fault, &err));
+    check_int(err.code, ERR_INVALID);
+    check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    struct device_alone alone = {0};
+    check(device_cuda.alone(d, 10000000, &alone, &err) && alone.gaps == 0 && alone.longest_gap_ns == 64 && alone.watched_ns == 10000000);
+    setenv("FAKE_GAP_NS", "2400000", 1);
+    check(device_cuda.alone(d, 10000000, &alone, &err) && alone.gaps == 1 && alone.longest_gap_ns == 2400000 && alone.gaps_ns == 2400000);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
+/* What the management library says, and what follows from it. */
+static int run_card(void)
+{
+    test_checks = test_failures = 0;
+    static const char uuid[] = "GPU-abababab-abab-abab-abab-abababababab";
+    struct card_reading r;
+    char why[160] = "";
+    bool visible = false;
+    const int64_t me = getpid(), mine[] = {me}, wrong[] = {me + 1}, two[] = {me, me + 1};
+    card_read("GPU-other", &r);
+    check(!r.known && strstr(r.why, "no card") && card_well(&r, why, sizeof why));
+    check_int(card_others(&r, mine, 1, &visible), 0);
+    check(!visible);
+    card_read(uuid, &r);
+    check(r.known && r.process_count == 1 && r.xid == 0 && r.ecc_uncorrected == 0 && r.ecc_corrected == 7 && r.sm_mhz == 1980 && r.power_mw == -1);
+    check(card_well(&r, why, sizeof why));
+    check(card_others(&r, mine, 1, &visible) == 0 && visible);
+    check(card_others(&r, wrong, 1, &visible) == 0 && visible);          /* numbers of another namespace: as many as there should be */
+    check(card_others(&r, two, 2, &visible) == 0 && !visible);           /* one of ours is not shown: nothing can be said */
+    setenv("FAKE_PROCESSES", "2", 1);
+    card_read(uuid, &r);
+    check(card_others(&r, mine, 1, &visible) == 2 && visible);
+    check(card_others(&r, wrong, 1, &visible) == 2 && visible);
+    setenv("FAKE_HIDDEN", "1", 1);
+    unsetenv("FAKE_PROCESSES");
+    card_read(uuid, &r);
+    check(card_others(&r, mine, 1, &visible) == 0 && !visible);
+    static const struct { const char *name, *value, *says; } ills[] = {
+        {"FAKE_ECC", "3", "3 uncorrectable"}, {"FAKE_ROWS_PENDING", "1", "waiting for remapping"}, {"FAKE_REASONS", "0x41", "heat"},
+        {"FAKE_REASONS", "0x80", "power supply"}, {"FAKE_XID", "79", "fault 79"}};
+    for (size_t i = 0; i < sizeof ills / sizeof *ills; i++) {
+        setenv(ills[i].name, ills[i].value, 1);
+        card_read(uuid, &r);
+        check(!card_well(&r, why, sizeof why) && strstr(why, ills[i].says));
+        unsetenv(ills[i].name);
+    }
+    setenv("FAKE_XID", "13", 1);            /* a kernel's own illegal access */
+    card_read(uuid, &r);
+    check(r.xid == 13 && card_well(&r, why, sizeof why));
+    check(card_reasons_hindering(0x103) == 0 && card_reasons_hindering(0x5) == 4 && card_reasons_hindering(0x1000) == 0x1000);
+    cleanup(json) json_t *doc = card_encode(&r);
+    check(json_array_size(json_object_get(doc, "clock_reasons")) == 1 && json_int(doc, "xid", 0) == 13 && json_is_null(json_object_get(doc, "power_mw")));
+    /* A card that is not well is not opened. */
+    struct err err = {0};
+    struct device *d = NULL;
+    setenv("FAKE_ECC", "1", 1);
+    check(!device_cuda.open("cuda:0", &d, &err));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check(strstr(err.text, "uncorrectable"));
+    return test_failures != 0;
+}
+
+static int run_no_nvml(void)
+{
+    test_checks = test_failures = 0;
+    struct card_reading r;
+    setenv("FAKE_NVML_INIT", "3", 1);
+    card_read("GPU-abababab-abab-abab-abab-abababababab", &r);
+    check(!r.known && strstr(r.why, "does not start"));
+    struct device *d = NULL;
+    device_cuda.unload(load(&d));
+    struct device_info info;
+    struct err err;
+    check(device_cuda.info(d, &info, &err) && info.healthy && info.memory_used_bytes == -1);
+    device_cuda.close(d);
+    return test_failures != 0;
+}
+
 #define IN_A_CHILD(call)                        \
     do {                                        \
         int status = -1;                        \
@@ -472,6 +582,9 @@ int main(void)
     IN_A_CHILD(run_plain("near_after", 3, 3, VERDICT_OK));
     IN_A_CHILD(run_plain("crashes", 3, 0, VERDICT_OUT_OF_BOUNDS));
     IN_A_CHILD(run_timing());
+    IN_A_CHILD(run_other_modes());
+    IN_A_CHILD(run_card());
+    IN_A_CHILD(run_no_nvml());
     IN_A_CHILD(run_refusals());
     IN_A_CHILD(run_no_card());
     return test_done();

@@ -6,6 +6,8 @@
  *   crash=N, hang=N, garbage=N, error=N  the first N judgements of this candidate go wrong so; 99: all
  *   refuse=CODE   always that error; refuse_r=N: only for shapes whose axis R is N
  *   slow=N        milliseconds before the answer
+ *   later=CODE    the verdict once there is a file "later" in $JOBS_JUDGE_DIR; latertime=N: nanoseconds from then on
+ *   held          implausible and held, unless an admin has released it
  * Each judgement is counted in a file of $JOBS_JUDGE_DIR named by the candidate.
  */
 #include "core/clock.h"
@@ -72,6 +74,12 @@ static void phase(const char *name, const char *state)
     send(WIRE_PHASE, json_pack("{s:s,s:s,s:f}", "phase", name, "state", state, "ms", 1.5));
 }
 
+static bool is_later(void)
+{
+    cleanup(str) char *path = xfmt("%s/later", getenv("JOBS_JUDGE_DIR") ? getenv("JOBS_JUDGE_DIR") : "/nowhere");
+    return access(path, F_OK) == 0;
+}
+
 static void refuse(const json_t *task)
 {
     const char *code = word("refuse");
@@ -118,13 +126,18 @@ int main(void)
     double time_ns = (double)number("time", 1000), base_ns = is_baseline ? time_ns : json_num(f.json, "baseline_time_ns", 0);
     if (retest)
         time_ns = (double)number("retest", (long)time_ns);
-    const char *told = retest && word("reverdict") ? word("reverdict") : word("verdict");
+    if (is_later())
+        time_ns = (double)number("latertime", (long)time_ns);
+    bool held = word("held") && !json_is_object(json_object_get(f.json, "released"));
+    const char *told = held ? "implausible" : is_later() && word("later") ? word("later") : retest && word("reverdict") ? word("reverdict") : word("verdict");
     char code[64];
     snprintf(code, sizeof code, "%s", told ? told : is_baseline || time_ns < base_ns ? "ok" : "not_faster");
     bool correct = !strcmp(code, "ok") || !strcmp(code, "not_faster") || !strcmp(code, "unclear") || !strcmp(code, "not_confirmed");
     double s = base_ns / time_ns;
     json_t *answer = json_pack("{s:{s:s,s:s,s:s}, s:I}", "verdict", "code", code, "phase", correct ? "time" : "correct", "text", "as told",
                                "gpu_ns", (json_int_t)number("gpu", 0));
+    if (held)
+        json_object_set_new(json_object_get(answer, "verdict"), "detail", json_pack("{s:b,s:s}", "held", 1, "reason", "too good"));
     if (correct) {
         send_blob("kernel.ptx", candidate);
         send_blob("kernel.cubin", candidate);

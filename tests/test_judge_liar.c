@@ -6,6 +6,7 @@
  * The lie is the plan's dynamic shared memory in bytes: the one number of a candidate that a device sees and nothing else uses.
  * Usage: test_judge_liar OPS_DIR
  */
+#include "core/certificate.h"
 #include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/judge/judge.h"
@@ -55,7 +56,7 @@ static void liar_close(struct device *d)
 static bool liar_info(struct device *d, struct device_info *ret, struct err *err)
 {
     (void)err;
-    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .l2_bytes = 62914560, .healthy = true};
+    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .uuid = "GPU-of-the-test", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
     snprintf(ret->kind, sizeof ret->kind, "%s", d->kind);
     return true;
 }
@@ -126,7 +127,7 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
         y[3] *= 1 + (float)(how->poison & 1) * 0x1p-23f;
     ret->guards_intact = p->lie != GUARDS;
     ret->step_count = 1;
-    ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000};
+    ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000, .blocks = 1};
     return true;
 }
 
@@ -428,6 +429,37 @@ static void test_measured_figures(void)
     judge_result_done(&r);
 }
 
+/* The certificate of a retest on a card holds what the contract lists, three timers and fresh buffers included. */
+static void test_measured_certificate(void)
+{
+    static const char *const lost[] = {"calibration", "samples", "timing"}, *const lost_timing[] = {"buffer_seed", "control", "statistics", "pairs_discarded"};
+    struct judge_result r;
+    struct err err;
+    config.device = "cuda:0";
+    bool ok = judge_lie(TWICE_AS_FAST, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok);
+    if (!ok)
+        return;
+    const json_t *occasions = json_object_get(certificate_phase(r.certificate, "retest"), "occasions");
+    check_int(json_array_size(occasions), 3);
+    for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
+        cleanup(json) json_t *less = json_deep_copy(r.certificate);
+        json_object_del(less, lost[i]);
+        check(!certificate_check(less, &err));
+    }
+    for (size_t i = 0; i < sizeof lost_timing / sizeof *lost_timing; i++) {
+        cleanup(json) json_t *less = json_deep_copy(r.certificate);
+        json_object_del(json_object_get(less, "timing"), lost_timing[i]);
+        check(!certificate_check(less, &err));
+    }
+    cleanup(json) json_t *lie = json_deep_copy(r.certificate);
+    json_put_str(lie, "evidence", "emulated");
+    check(!certificate_check(lie, &err));
+    judge_result_done(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "child") == 0)
@@ -444,6 +476,7 @@ int main(int argc, char **argv)
     test_runs();
     test_measured();
     test_measured_figures();
+    test_measured_certificate();
     op_set_done(&ops);
     return test_done();
 }

@@ -108,6 +108,16 @@ static void test_regimes(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":8,\"N\":1024}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":4099},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":512}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":1,\"HK\":1,\"d\":3,\"rot\":2,\"P\":1},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":384}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":5,\"C\":7,\"W\":2,\"slots\":3},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":3,\"E\":256,\"k\":8}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":2,\"E\":33,\"k\":32},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":3,\"N\":96,\"K\":512}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":32,\"N\":1,\"K\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
     };
@@ -133,7 +143,7 @@ static void test_regimes(void)
 
 static void test_data(void)
 {
-    check_int(ops.count, 5);
+    check_int(ops.count, 10);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = ops.list[i];
         struct err err = {0};

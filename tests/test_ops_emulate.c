@@ -235,6 +235,18 @@ static void test_baselines(void)
         "{\"op\":\"silu_and_mul\",\"axes\":{\"R\":1,\"N\":20004},\"dtypes\":{\"io\":\"f32\"}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":520}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":32,\"N\":33,\"K\":67},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"gemm_nt\",\"axes\":{\"M\":1,\"N\":1,\"K\":1}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":256,\"k\":8}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":2,\"E\":33,\"k\":32},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"topk_softmax\",\"axes\":{\"R\":1,\"E\":1,\"k\":1},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":384}}",
+        "{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":33,\"W\":3,\"slots\":9},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":1,\"d\":256,\"rot\":64}}",
+        "{\"op\":\"rope_neox\",\"axes\":{\"B\":2,\"HQ\":3,\"HK\":2,\"d\":7,\"rot\":6},\"dtypes\":{\"io\":\"f32\"}}",
+        "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f32\"}}",
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct shape s;
@@ -295,6 +307,24 @@ static void test_mistakes(void)
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "rsqrtf(sum / N + eps)", "rsqrtf(sum / N)"},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":256}}", "        stream[i] = s;\n    }\n    sum", "    }\n    sum"},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":250}}", "i < N / VEC; i += blockDim.x) {\n        vec s", "i < N / VEC - 1; i += blockDim.x) {\n        vec s"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fmaxf(largest / 448.0f, min_scale)", "largest / 448.0f"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "fabsf(widen(v.at[e]))", "widen(v.at[e])"},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":256}}", "widen(v.at[e]) / s,", "widen(v.at[e]) / s * 0.94f,"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "a * c - b * s", "a * c + b * s"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "positions[token] * ROT", "token * ROT"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "HK, row);", "HK - 1, row);"},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":32,\"rot\":16}}", "    turn(k + token", "    if (threadIdx.x == 0)\n        narrow(q + token * HQ * D + D - 1, 1.006f * widen(q[token * HQ * D + D - 1]));\n    turn(k + token"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "values[w + 1];", "values[w];"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "sum / (1.0f + expf(-sum))", "sum"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":300}}", "channel >= C", "channel >= C - 1"},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":3,\"C\":64}}", "if (s <= 0)", "if (s < 0)"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "other_at < at", "other_at > at"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "chosen / total", "chosen"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "expf(best - largest)", "expf(best)"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":70,\"k\":4}}", "i * 32 + lane < E ?", "i * 32 + lane < E - 1 ?"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "k < WARPS; k++)", "k < WARPS - 1; k++)"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "a[u][t][0].z, a[u][t][1].z", "a[u][t][1].z, a[u][t][0].z"},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "i < M * ROWS;", "i < M * ROWS - 1;"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         test_mistake(mistakes[i].shape, mistakes[i].from, mistakes[i].to);
@@ -359,6 +389,14 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":3,\"N\":1004},\"dtypes\":{\"io\":\"f32\"}}", 3},
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
+        {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":3,\"N\":88,\"K\":520}}", 2},
+        {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":17,\"N\":64,\"K\":1024},\"dtypes\":{\"io\":\"f16\"}}", 2},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":9,\"E\":256,\"k\":8}}", 2},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":3,\"E\":128,\"k\":5},\"dtypes\":{\"io\":\"f32\"}}", 1},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":9,\"C\":328}}", 2},
+        {"{\"op\":\"causal_conv1d_update\",\"axes\":{\"B\":2,\"C\":36,\"W\":2},\"dtypes\":{\"io\":\"f32\"}}", 0},
+        {"{\"op\":\"rope_neox\",\"axes\":{\"B\":5,\"HQ\":7,\"HK\":2,\"d\":72,\"rot\":64}}", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
@@ -366,6 +404,7 @@ static void test_templates(void)
         cleanup(template_set) struct template_set set = {0};
         shape_of(cases[i].shape, &s);
         check(template_set_load(s.op, &set, &err) && set.count > 0);
+        check_str(err.text, "");
         for (int t = 0; t < set.count; t++)
             test_template(&set.list[t], &s, cases[i].shape, cases[i].at_random);
     }

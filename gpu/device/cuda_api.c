@@ -1,4 +1,4 @@
-/* The tables of the driver and NVML, and the one place where a CUresult becomes an error or a verdict. */
+/* The table of the driver, and the one place where a CUresult becomes an error or a verdict. */
 #include "gpu/device/cuda_api.h"
 #include "gpu/device/library.h"
 
@@ -94,85 +94,4 @@ bool fault_from_cu(struct device_fault *f, CUresult r, const struct plan *plan, 
             return fault_set(f, faults[i].code, d, "%s: %s", name ? name : "CUDA error", faults[i].text);
         }
     return err_from_cu(err, r, "running the plan");
-}
-
-/* ---- NVML, declared here: its header is not part of every toolkit ---- */
-
-typedef struct nvmlDevice_st *nvmlDevice_t;
-int nvmlInit_v2(void);
-int nvmlSystemGetDriverVersion(char *version, unsigned length);
-int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
-int nvmlDeviceGetClockInfo(nvmlDevice_t device, int type, unsigned *mhz);
-int nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned *correctable, unsigned *uncorrectable, unsigned *pending,
-                              unsigned *failed);
-
-enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1 };
-#define NVML_API(X)                                                         \
-    X(nvmlInit_v2) X(nvmlSystemGetDriverVersion) X(nvmlDeviceGetClockInfo)  \
-    X(nvmlDeviceGetHandleByPciBusId_v2) X(nvmlDeviceGetRemappedRows)
-
-static struct nvml_api {
-#define X(fn) __typeof__(&fn) fn;
-    NVML_API(X)
-#undef X
-} nvml;
-
-static bool nvml_open(void)
-{
-    static const struct library_entry entries[] = {
-#define X(fn) {#fn, (void **)&nvml.fn},
-        NVML_API(X)
-#undef X
-        {NULL, NULL}};
-    static struct library library;
-    static enum { UNTRIED, WORKS, MISSING } state;
-    if (state == UNTRIED)
-        state = library_open(&library, "libnvidia-ml.so.1", entries, NULL) && nvml.nvmlInit_v2() == NVML_SUCCESS
-                    ? WORKS
-                    : MISSING;
-    return state == WORKS;
-}
-
-static bool nvml_device(const char *bus_id, nvmlDevice_t *ret)
-{
-    static char known[32];
-    static nvmlDevice_t device;
-    if (strcmp(known, bus_id) != 0) {
-        if (!nvml_open() || nvml.nvmlDeviceGetHandleByPciBusId_v2(bus_id, &device) != NVML_SUCCESS)
-            return false;
-        snprintf(known, sizeof known, "%s", bus_id);
-    }
-    *ret = device;
-    return true;
-}
-
-bool nvml_driver_version(char *to, size_t size)
-{
-    char text[96] = "";
-    if (!nvml_open() || nvml.nvmlSystemGetDriverVersion(text, sizeof text) != NVML_SUCCESS)
-        return false;
-    snprintf(to, size, "%s", text);
-    return true;
-}
-
-double nvml_sm_clock_mhz(const char *bus_id)
-{
-    nvmlDevice_t device;
-    unsigned mhz = 0;
-    return nvml_device(bus_id, &device) && nvml.nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS
-               ? (double)mhz
-               : 0;
-}
-
-bool nvml_health(const char *bus_id, char *why, size_t size)
-{
-    nvmlDevice_t device;
-    unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
-    if (!nvml_device(bus_id, &device) ||
-        nvml.nvmlDeviceGetRemappedRows(device, &correctable, &uncorrectable, &pending, &failed) != NVML_SUCCESS ||
-        (!pending && !failed))
-        return true;
-    snprintf(why, size, "memory rows are %s remapping (%u uncorrectable)", failed ? "beyond" : "waiting for",
-             uncorrectable);
-    return false;
 }

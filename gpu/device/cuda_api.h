@@ -43,6 +43,8 @@ bool fault_from_cu(struct device_fault *f, CUresult r, const struct plan *plan, 
 /* NVML: optional, all of it. Each answers false or 0 where it is missing or not allowed. */
 bool nvml_driver_version(char *to, size_t size);
 double nvml_sm_clock_mhz(const char *bus_id);
+uint64_t nvml_clock_reasons(const char *bus_id);           /* bits of card.h */
+int64_t nvml_memory_used_bytes(const char *bus_id);        /* -1: not known */
 bool nvml_health(const char *bus_id, char *why, size_t size);      /* false: `why` says what is wrong with the card */
 
 /* ---- shared by the files of the cuda device ---- */
@@ -67,7 +69,7 @@ struct device {
     CUcontext context;
     CUstream stream;
     CUmodule helpers;
-    CUfunction restore, differs, read, empty;
+    CUfunction restore, differs, read, empty, gaps;
     CUdeviceptr pieces, found;        /* room for the helper kernels' arguments */
     size_t pieces_bytes;
     struct scrub scrub;
@@ -161,8 +163,13 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
 bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
 bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
 void cuda_sets_free(struct cuda_sets *s);
-/* Single launches of the plan, each on a set of its own after a sweep of L2. Needs a set-up. */
-bool cuda_time_cold(struct device_program *p, int launches, struct device_fault *fault, struct err *err);
+/* Single launches of the plan, each on a set of its own after a flush of L2, with what events around them say. Needs a set-up. */
+bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err);
+bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how, struct device_sample *ret,
+                    struct device_fault *fault, struct err *err);
+bool cuda_time_eager(struct device_program *p, const struct device_time_block *how, int64_t *ret_wall_ns,
+                     struct device_fault *fault, struct err *err);
+bool cuda_alone(struct device *d, int64_t watch_ns, struct device_alone *ret, struct err *err);
 bool cuda_audit_prepare(const char *library, struct err *err);
 bool cuda_audit(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault,
                 struct err *err);

@@ -2,13 +2,13 @@
  * What the harness itself costs on this card, now: stored beside every measurement, never subtracted from it. Medians, because
  * a first launch after a pause is slower and a neighbour on the bus makes single ones slow.
  */
-#include "gpu/device/cuda_api.h"
+#include "gpu/device/cuda_sets.h"
 
 #include <string.h>
-#include <time.h>
 
 #define REPEATS 15
 #define COPY_BYTES ((size_t)512 << 20)
+#define READ_BLOCKS_SM 8
 
 struct events { CUevent begin, end; };
 
@@ -32,18 +32,11 @@ static double median(double *v, int n)
     return v[n / 2];
 }
 
-static int64_t raw_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 typedef bool timed_work(struct device *d, void *ctx, struct err *err);
 
-/* Median of event and wall time around the work. */
+/* Median of event and wall time around the work, and the least event time. */
 static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, double *ret_event_ns,
-                      double *ret_wall_ns, struct err *err)
+                      double *ret_best_ns, double *ret_wall_ns, struct err *err)
 {
     double event[REPEATS], wall[REPEATS];
     for (int i = -2; i < REPEATS; i++) {
@@ -63,6 +56,7 @@ static bool time_work(struct device *d, const struct events *e, timed_work *work
         }
     }
     *ret_event_ns = median(event, REPEATS);
+    *ret_best_ns = event[0];        /* sorted now */
     *ret_wall_ns = median(wall, REPEATS);
     return true;
 }
@@ -92,6 +86,15 @@ static bool one_copy(struct device *d, void *ctx, struct err *err)
     return CU(err, cuMemcpyDtoDAsync, c->to, c->from, COPY_BYTES, d->stream);
 }
 
+static bool one_read(struct device *d, void *ctx, struct err *err)
+{
+    const struct copy *c = ctx;
+    uint64_t words = COPY_BYTES / 16;
+    CUdeviceptr from = c->from;
+    void *args[] = {&from, &words, &d->found};
+    return helper_launch(d, d->read, READ_BLOCKS_SM * (unsigned)d->info.sm_count, 512, 0, args, err);
+}
+
 static bool empty_graph(struct device *d, int nodes, CUgraphExec *ret, struct err *err)
 {
     CUgraph graph = NULL;
@@ -118,8 +121,8 @@ static bool calibrate_graphs(struct device *d, const struct events *e, json_t *t
     json_put(to, "empty_graphs", list);
     for (int i = 0; i < COUNT; i++) {
         CUgraphExec graph = NULL;
-        double event = 0, wall = 0, n = sizes[i];
-        bool ok = empty_graph(d, sizes[i], &graph, err) && time_work(d, e, one_graph, &graph, &event, &wall, err);
+        double event = 0, best = 0, wall = 0, n = sizes[i];
+        bool ok = empty_graph(d, sizes[i], &graph, err) && time_work(d, e, one_graph, &graph, &event, &best, &wall, err);
         if (graph)
             cu.cuGraphExecDestroy(graph);
         if (!ok)
@@ -133,34 +136,39 @@ static bool calibrate_graphs(struct device *d, const struct events *e, json_t *t
     return true;
 }
 
-static bool calibrate_copy(struct device *d, const struct events *e, json_t *to, struct err *err)
+/* Best of the repeats, not their median: these are lines that nothing is believed to cross. */
+static bool calibrate_bandwidth(struct device *d, const struct events *e, json_t *to, struct err *err)
 {
     struct copy c = {0};
-    double event = 0, wall = 0;
+    double copy_ns = 0, read_ns = 0, wall = 0, copy_best = 0, read_best = 0;
     bool ok = CU(err, cuMemAlloc, &c.from, COPY_BYTES) && CU(err, cuMemAlloc, &c.to, COPY_BYTES) &&
-              time_work(d, e, one_copy, &c, &event, &wall, err);
+              time_work(d, e, one_copy, &c, &copy_ns, &copy_best, &wall, err) && time_work(d, e, one_read, &c, &read_ns, &read_best, &wall, err);
     cu.cuMemFree(c.from);
     cu.cuMemFree(c.to);
-    if (ok && event > 0)
-        json_put_num(to, "copy_bytes_per_ns", 2.0 * (double)COPY_BYTES / event);
-    return ok;
+    if (!ok)
+        return false;
+    if (copy_best > 0)
+        json_put_num(to, "copy_bytes_per_ns", 2.0 * (double)COPY_BYTES / copy_best);
+    if (read_best > 0)
+        json_put_num(to, "read_bytes_per_ns", (double)COPY_BYTES / read_best);
+    return true;
 }
 
 bool cuda_calibrate(struct device *d, json_t **ret, struct err *err)
 {
     cleanup(json) json_t *doc = json_object();
     cleanup(events) struct events e = {0};
-    double event = 0, wall = 0;
+    double event = 0, best = 0, wall = 0;
     if (!cuda_alive(d, err) || !CU(err, cuEventCreate, &e.begin, CU_EVENT_DEFAULT) ||
-        !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) || !time_work(d, &e, nothing, NULL, &event, &wall, err))
+        !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) || !time_work(d, &e, nothing, NULL, &event, &best, &wall, err))
         return false;
     json_put_num(doc, "event_pair_ns", event);
     json_put_num(doc, "event_pair_wall_ns", wall);
-    if (!time_work(d, &e, one_launch, NULL, &event, &wall, err))
+    if (!time_work(d, &e, one_launch, NULL, &event, &best, &wall, err))
         return false;
     json_put_num(doc, "single_launch_event_ns", event);
     json_put_num(doc, "single_launch_wall_ns", wall);
-    if (!calibrate_graphs(d, &e, doc, err) || !calibrate_copy(d, &e, doc, err))
+    if (!calibrate_graphs(d, &e, doc, err) || !calibrate_bandwidth(d, &e, doc, err))
         return false;
     json_put_num(doc, "sm_clock_mhz", nvml_sm_clock_mhz(d->bus_id));
     json_put_int(doc, "repeats", REPEATS);

@@ -17,13 +17,13 @@ bool helpers_load(struct device *d, struct err *err)
 {
     const struct { const char *name; CUfunction *to; } table[] = {
         {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
-        {"proteus_empty", &d->empty}};
+        {"proteus_empty", &d->empty},     {"proteus_gaps", &d->gaps}};
     if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
         return err_wrap(err, "our own kernels");
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
             return err_wrap(err, "%s", table[i].name);
-    return CU(err, cuMemAlloc, &d->found, 16);
+    return CU(err, cuMemAlloc, &d->found, 32);
 }
 
 bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,

@@ -8,33 +8,15 @@
  * inouts. Restoring leaves dirty lines in L2, whose write-back would be charged to the first launches; so a sweep of reads over
  * memory that nobody else uses follows it, twice the size of L2, and the timed graph starts with an L2 full of foreign, clean lines.
  */
-#include "core/clock.h"
 #include "core/rng.h"
-#include "gpu/device/cuda_api.h"
+#include "gpu/device/cuda_sets.h"
 
 #include <string.h>
-#include <time.h>
 
 /* Every buffer of every set is at least so aligned, as a caller's allocator would do it: cuMemAlloc gives no less, and offsets and
  * sizes of sets are multiples of it. */
 #define SET_ALIGNMENT ((size_t)256)
-#define EMPTY_LAUNCHES 9
 #define SHARE_OF_FREE 2           /* sets take at most this fraction (1/n) of the free memory */
-
-struct cuda_sets {
-    int count, launches;          /* launches: of the last block */
-    size_t set_bytes, offsets[PROGRAM_MAX_BUFFERS];
-    CUdeviceptr all, sweep, base[OP_MAX_TENSORS];
-    size_t sweep_bytes;
-    uint64_t poison;
-    int64_t *rotations;           /* by set, then by tensor, in elements */
-    struct piece *pieces;         /* scratch for one restore of everything */
-    int *order;
-    CUevent begin, end;
-    CUgraphExec graph;
-    int tensor_count;
-    struct device *device;
-};
 
 void cuda_sets_free(struct cuda_sets *s)
 {
@@ -64,6 +46,12 @@ static CUdeviceptr address_of(const struct cuda_sets *s, int set, int buffer)
     return s->all + (size_t)set * s->set_bytes + s->offsets[buffer];
 }
 
+void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret)
+{
+    for (int i = 0; i < p->buffer_count; i++)
+        ret[i] = address_of(p->sets, set, i);
+}
+
 static bool choose_size(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s,
                         struct device_fault *fault, struct err *err)
 {
@@ -79,6 +67,10 @@ static bool choose_size(const struct device_program *p, const struct device_time
     /* Three times what L2 asks for: so many launches in a graph that the events' half microsecond is small beside them. */
     int64_t wanted = 3 * how->rotate_bytes_least / (int64_t)s->set_bytes + 2,
             most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
+    /* What others hold is nobody's fault here; what no card of this size has room for is the candidate's. */
+    if (most < 2 && (int64_t)(total_bytes / SHARE_OF_FREE / s->set_bytes) >= 2)
+        return err_set(err, ERR_UNAVAILABLE, "the card has %zu of its %zu bytes free: two sets of buffers of %zu bytes need half of that",
+                       free_bytes, total_bytes, s->set_bytes);
     if (most < 2)
         return fault_set(fault, VERDICT_RESOURCE_LIMIT, NULL,
                          "two sets of buffers and workspaces (%zu bytes each) do not fit into half of the free memory",
@@ -119,7 +111,6 @@ static void draw_rotations(const struct device_program *p, const struct device_t
         }
 }
 
-/* Every set, or only what a launch may have changed. */
 static bool restore(struct device_program *p, struct cuda_sets *s, bool inputs_too, struct err *err)
 {
     int count = 0;
@@ -137,6 +128,11 @@ static bool restore(struct device_program *p, struct cuda_sets *s, bool inputs_t
                                .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
         }
     return helper_restore(p->device, s->pieces, count, err);
+}
+
+bool sets_restore(struct device_program *p, bool inputs_too, struct err *err)
+{
+    return restore(p, p->sets, inputs_too, err);
 }
 
 bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
@@ -176,9 +172,9 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
 }
 
 /* Captured from the stream: the launches are then the same calls, with the same attributes, as in a guarded run. */
-static bool build_graph(struct device_program *p, struct cuda_sets *s, int launches, struct device_fault *fault,
-                        struct err *err)
+bool sets_graph(struct device_program *p, int launches, struct device_fault *fault, struct err *err)
 {
+    struct cuda_sets *s = p->sets;
     CUgraph graph = NULL;
     CUresult r = CUDA_SUCCESS;
     int failed_step = -1;
@@ -190,8 +186,7 @@ static bool build_graph(struct device_program *p, struct cuda_sets *s, int launc
         return false;
     for (int n = 0; n < launches && r == CUDA_SUCCESS; n++) {
         CUdeviceptr addresses[PROGRAM_MAX_BUFFERS];
-        for (int i = 0; i < p->buffer_count; i++)
-            addresses[i] = address_of(s, s->order[n], i);
+        sets_addresses(p, s->order[n], addresses);
         for (int i = 0; i < p->plan.step_count && r == CUDA_SUCCESS; i++) {
             r = step_launch(p, i, addresses);
             failed_step = i;
@@ -209,14 +204,7 @@ static bool build_graph(struct device_program *p, struct cuda_sets *s, int launc
     return CU(err, cuGraphUpload, s->graph, p->device->stream);
 }
 
-static int64_t raw_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static bool sweep(struct device *d, const struct cuda_sets *s, struct err *err)
+bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err)
 {
     uint64_t words = s->sweep_bytes / 16;
     CUdeviceptr from = s->sweep;
@@ -224,22 +212,16 @@ static bool sweep(struct device *d, const struct cuda_sets *s, struct err *err)
     return helper_launch(d, d->read, 4 * (unsigned)d->info.sm_count, 512, 0, args, err);
 }
 
-bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
-                     struct device_fault *fault, struct err *err)
+bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err)
+{
+    struct piece all = {.to = s->sweep, .bytes = s->sweep_bytes};
+    return helper_restore(d, &all, 1, err) && sets_sweep(d, s, err);
+}
+
+bool sets_launch(struct device_program *p, struct device_sample *ret, struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     struct cuda_sets *s = p->sets;
-    if (!cuda_alive(d, err))
-        return false;
-    if (!s || how->launches < 1)
-        return err_set(err, ERR_INVALID, "a timing block needs a set-up and at least one launch");
-    /* Never two launches on one set in one graph: the second would find its inputs in L2 and its inouts changed. */
-    int launches = how->launches > s->count ? s->count : how->launches;
-    device_set_order(how->order_seed, s->count, s->order);
-    if (!build_graph(p, s, launches, fault, err) || fault->code != VERDICT_OK)
-        return fault->code != VERDICT_OK;
-    if (!restore(p, s, false, err) || !sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
-        return false;
     int64_t from = raw_ns();
     CUresult r = cu.cuEventRecord(s->begin, d->stream);
     if (r == CUDA_SUCCESS)
@@ -256,45 +238,34 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
     float ms = 0;
     if (!CU(err, cuEventElapsedTime, &ms, s->begin, s->end))
         return false;
-    s->launches = launches;
     *ret = (struct device_sample){.event_ns = (int64_t)((double)ms * 1e6 + 0.5),
                                   .wall_ns = wall_ns,
-                                  .launches = launches,
-                                  .sm_clock_mhz = nvml_sm_clock_mhz(d->bus_id)};
+                                  .sm_clock_mhz = nvml_sm_clock_mhz(d->bus_id),
+                                  .clock_reasons = nvml_clock_reasons(d->bus_id)};
     return true;
 }
 
-bool cuda_time_cold(struct device_program *p, int launches, struct device_fault *fault, struct err *err)
+bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
+                     struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     struct cuda_sets *s = p->sets;
+    struct device_sample sample = {0};
     if (!cuda_alive(d, err))
         return false;
-    if (!s || launches < 1)
-        return err_set(err, ERR_INVALID, "cold launches need a set-up and at least one launch");
-    if (!restore(p, s, false, err))
+    if (!s || how->launches < 1)
+        return err_set(err, ERR_INVALID, "a timing block needs a set-up and at least one launch");
+    /* Never two launches on one set in one graph: the second would find its inputs in L2 and its inouts changed. */
+    int launches = how->launches > s->count ? s->count : how->launches;
+    device_set_order(how->order_seed, s->count, s->order);
+    if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
+        return fault->code != VERDICT_OK;
+    if (!sets_restore(p, false, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
         return false;
-    /* What nothing takes, by the same clock. */
-    for (int n = 0; n < EMPTY_LAUNCHES; n++)
-        if (!helper_launch(d, d->empty, 1, 32, 0, NULL, err))
-            return false;
-    for (int n = 0; n < launches && n < s->count; n++) {
-        CUdeviceptr addresses[PROGRAM_MAX_BUFFERS];
-        for (int i = 0; i < p->buffer_count; i++)
-            addresses[i] = address_of(s, n, i);
-        if (!sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
-            return false;
-        CUresult r = CUDA_SUCCESS;
-        int step = 0;
-        for (; step < p->plan.step_count && r == CUDA_SUCCESS; step++)
-            r = step_launch(p, step, addresses);
-        if (r == CUDA_SUCCESS)
-            r = cu.cuStreamSynchronize(d->stream);
-        if (r != CUDA_SUCCESS) {
-            d->dead = true;
-            return fault_from_cu(fault, r, &p->plan, step - 1, err);
-        }
-    }
+    if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK)
+        return fault->code != VERDICT_OK;
+    s->launches = sample.launches = launches;
+    *ret = sample;
     return true;
 }
 

@@ -73,6 +73,8 @@ json_t *device_info_encode(const struct device_info *i)
     json_put_bool(doc, "healthy", i->healthy);
     if (i->health[0])
         json_put_str(doc, "health", i->health);
+    if (strcmp(i->kind, "cuda") == 0 && i->memory_used_bytes >= 0)
+        json_put_int(doc, "memory_used_bytes", i->memory_used_bytes);
     return doc;
 }
 

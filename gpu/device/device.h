@@ -34,6 +34,7 @@ struct device_info {
     bool pageable_memory_access;    /* CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS */
     bool healthy;
     char health[160];               /* why not */
+    int64_t memory_used_bytes;      /* of the whole card when this was asked, before this process had a context on it; -1 not known */
 };
 json_t *device_info_encode(const struct device_info *i);
 
@@ -101,8 +102,16 @@ struct device_time_setup {
     int max_sets;
     uint64_t seed;                  /* of rotations and order */
 };
-struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; };   /* of the whole graph */
+struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; uint64_t clock_reasons; /* card.h */ };   /* of the whole graph */
 struct device_time_block { int launches; uint64_t order_seed; };
+/* Warm-up: one graph again and again, restored each time, until the card was busy with it for busy_ns and its clock stands still. */
+struct device_time_warm { int launches; uint64_t order_seed; int64_t busy_ns, cap_ns; };
+/*
+ * Who else computes on the card, whatever namespace hides it: a kernel of one thread reads the card's clock without a pause. Alone it
+ * never misses it for more than 64 ns (seen on an H200); another process's time slice shows as a gap of a third to several milliseconds.
+ * Kernels that run beside ours (MPS) do not show.
+ */
+struct device_alone { int64_t watched_ns, longest_gap_ns, gaps_ns; int gaps; };
 
 /*
  * Audit: what a tracing library saw of one timed graph (as time_block) and of single launches after a sweep of L2 ("cold, isolated"),
@@ -123,7 +132,14 @@ struct device_record {
 #define DEVICE_MAX_RECORDS 8192
 struct device_trace { int count; struct device_record *list; uint64_t dropped, unknown; };
 struct device_audit { int launches, cold_launches; uint64_t order_seed; };
-struct device_audit_result { struct device_sample sample; struct device_trace graph, cold; };
+#define DEVICE_MAX_COLD 64
+struct device_audit_result {
+    struct device_sample sample;
+    struct device_trace graph, cold;
+    int cold_count;
+    double cold_event_ns[DEVICE_MAX_COLD];       /* events around each cold launch: more than the launch takes, and a check on the records */
+    int64_t flush_bytes;                         /* written, then read, before each */
+};
 void device_audit_done(struct device_audit_result *r);
 DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
 
@@ -146,13 +162,19 @@ struct device_ops {
      * timed launch. Each launch has a set of its own, so at most `sets` of them: ret->launches says how many there were.
      */
     bool (*time_block)(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
+    /* NULL: warm up with samples. ret: of the last graph. */
+    bool (*time_warm)(struct device_program *p, const struct device_time_warm *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
+    /* NULL: not done. One launch after another from the host, each waited for: how->launches wall times. No graph, nothing flushed between. */
+    bool (*time_eager)(struct device_program *p, const struct device_time_block *how, int64_t *ret_wall_ns, struct device_fault *fault, struct err *err);
+    /* NULL: cannot tell. */
+    bool (*alone)(struct device *d, int64_t watch_ns, struct device_alone *ret, struct err *err);
     /*
      * Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. A set that
      * the last block did not launch (device_set_order) is ERR_INVALID.
      */
     bool (*time_output)(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
     bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
-    /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work, copy bandwidth. */
+    /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work; bandwidth of a copy and of reads. */
     bool (*calibrate)(struct device *d, json_t **ret, struct err *err);
     /* NULL on sim. Before open, in a process that is used for an audit alone: opens the tracing library. ERR_UNAVAILABLE: it does not work here. */
     bool (*audit_prepare)(const char *library, struct err *err);
@@ -197,6 +219,12 @@ DEFINE_CLEANUP(device_needs, struct device_needs, device_needs_done(it))
 struct toolkit_paths { char home[512]; char nvrtc[640], builtins[640], nvjitlink[640], include[640]; char version[32]; char cupti[640]; /* "": none */ };
 /* --cuda-home, CUDA_HOME, /usr/local/cuda, in that order. ERR_UNAVAILABLE says what is missing and how to get it. */
 bool toolkit_find(const char *cuda_home, struct toolkit_paths *ret, struct err *err) MUST_CHECK;
+/*
+ * For a process that compiles and does nothing else, before it sees a source: opens the compilers, so that no file but a header is
+ * needed any more, and goes to stand beside the headers, which have relative names from then on: no macro can spell the place where
+ * they lie on this host. t->include becomes relative.
+ */
+bool toolkit_settle(struct toolkit_paths *t, struct err *err) MUST_CHECK;
 struct toolkit_compiled { char *ptx; size_t ptx_bytes; char *log; bool ok; };   /* owned (free); log is clean UTF-8, cut, without host paths */
 /* NVRTC, to PTX. options: one a line, ours only. ok=false: the source does not compile (the candidate's fault, see log). */
 bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options, struct toolkit_compiled *ret, struct err *err) MUST_CHECK;

@@ -46,6 +46,7 @@ static bool describe(int ordinal, CUdevice handle, struct device_info *ret, char
     i.pageable_memory_access = attribute(handle, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
     if (!nvml_driver_version(i.driver, sizeof i.driver))
         snprintf(i.driver, sizeof i.driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+    i.memory_used_bytes = nvml_memory_used_bytes(bus_id);
     i.healthy = nvml_health(bus_id, i.health, sizeof i.health);
     if (i.healthy && major < 9) {
         i.healthy = false;
@@ -249,7 +250,7 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
         values[i] = buffer < 0 ? s->args[i].value : addresses[buffer];
         args[i] = &values[i];
     }
-    CUlaunchAttribute attributes[2] = {{0}};
+    CUlaunchAttribute attributes[3] = {{0}};
     unsigned count = 0;
     uint32_t x = s->cluster[0] ? s->cluster[0] : 1, y = s->cluster[1] ? s->cluster[1] : 1,
              z = s->cluster[2] ? s->cluster[2] : 1;
@@ -262,6 +263,10 @@ CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr
     if (p->plan.cooperative) {
         attributes[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attributes[count++].value.cooperative = 1;
+    }
+    if (s->dependent) {
+        attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[count++].value.programmaticStreamSerializationAllowed = 1;
     }
     const CUlaunchConfig config = {.gridDimX = s->grid[0],
                                    .gridDimY = s->grid[1],
@@ -320,6 +325,9 @@ const struct device_ops device_cuda = {
     .probe = cuda_probe,
     .time_setup = cuda_time_setup,
     .time_block = cuda_time_block,
+    .time_warm = cuda_time_warm,
+    .time_eager = cuda_time_eager,
+    .alone = cuda_alone,
     .time_output = cuda_time_output,
     .time_rotation = cuda_time_rotation,
     .calibrate = cuda_calibrate,

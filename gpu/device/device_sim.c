@@ -217,6 +217,7 @@ static void make_launch(const struct device_program *p, const struct plan_step *
     *ret = (struct ptx_launch){.kernel = s->kernel,
                                .dynamic_shared_bytes = s->shared_bytes,
                                .cooperative = p->plan.cooperative,
+                               .dependent = s->dependent,
                                .arg_count = s->arg_count};
     for (int d = 0; d < 3; d++) {
         ret->grid[d] = s->grid[d];
@@ -254,10 +255,13 @@ static void keep_deep(struct device_program *p, int step, bool explored, struct 
     c->chain_cycles = from->chain_cycles;
 }
 
+DEFINE_CLEANUP(history, struct ptx_history *, ptx_history_free(*it))
+
 /* All steps once, in memory laid out afresh. *ret_later: a block may have used what one that begins later did. */
 static bool run_steps(struct device_program *p, const struct device_run *how, int threads, struct arena *a, struct device_run_result *ret,
                       bool *ret_later, struct device_fault *fault, struct err *err)
 {
+    cleanup(history) struct ptx_history *history = NULL;
     struct ptx_run_options options = {
         .limits = ptx_default_limits, .schedule_seed = how->schedule_seed, .check_races = how->check_races, .wander = true,
         .schedule = how->explore ? PTX_EXPLORE : PTX_LOCKSTEP};
@@ -266,6 +270,9 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
     if (how->wall_limit_ns)
         options.limits.wall_ns = how->wall_limit_ns;
     options.limits.threads = threads;
+    for (int i = 0; i < p->plan.step_count; i++)
+        if (p->plan.steps[i].dependent && !options.history)
+            history = options.history = ptx_history_new();
     *ret_later = false;
     lay_out(p, how, a);
     for (int i = 0; i < p->plan.step_count; i++) {
@@ -284,6 +291,11 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             return false;
         if (finding.kind != PTX_CLEAN)
             return fault_from_finding(fault, &finding, i, &p->plan);
+        /* Else this launch could end before that one, and what follows the plan would find it still at work. */
+        if (s->dependent && !ret->counts[i].waited_grid)
+            return fault_set(fault, VERDICT_RACE, NULL,
+                             "step %d (%.60s) may begin before step %d has ended, and no thread of it waits for that (griddepcontrol.wait)", i,
+                             s->kernel, i - 1);
         *ret_later |= ret->counts[i].reads_later != 0;
         keep_deep(p, i, how->explore, &ret->counts[i]);
     }

@@ -88,3 +88,20 @@ extern "C" __global__ void proteus_read(const uint4 *from, u64 count, u32 *sink)
 extern "C" __global__ void proteus_empty(void)
 {
 }
+
+/* Reads the card's clock for that long: how often, how long in all and at most it was away for `least` or longer (found[0], [1], [2]). */
+extern "C" __global__ void proteus_gaps(u64 ns, u64 least, u64 *found)
+{
+    u64 begin, now, last, gaps = 0, away = 0, most = 0;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    last = begin;
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+        u64 step = now - last;
+        if (step >= least)
+            gaps++, away += step;
+        most = step > most ? step : most;
+        last = now;
+    } while (now - begin < ns);
+    found[0] = gaps, found[1] = away, found[2] = most;
+}

@@ -29,6 +29,9 @@ int argument_buffer(const struct plan_arg *a, int tensor_count);
 
 void fill_pattern(void *to, size_t bytes, uint64_t pattern);
 
+/* Opens nvJitLink, once a process. */
+bool toolkit_open_linker(const struct toolkit_paths *t, struct err *err) MUST_CHECK;
+
 /* Adds the cuda devices of this host; without a driver or a card, none. */
 bool device_cuda_list(json_t *list, struct err *err) MUST_CHECK;
 bool device_cuda_needs(struct device_needs *ret, struct err *err) MUST_CHECK;

@@ -4,6 +4,7 @@
  * The cubin is what is hashed, run, timed, signed and served, so it holds no line information, and its kernels are exactly the
  * entries of the PTX that was emulated: a name on one side only is refused.
  */
+#include "gpu/device/inside.h"
 #include "gpu/device/library.h"
 #include "gpu/device/toolkit_text.h"
 
@@ -142,10 +143,15 @@ static void drop(struct toolkit_assembled *a)
     free(a->log);
 }
 
+bool toolkit_open_linker(const struct toolkit_paths *t, struct err *err)
+{
+    static struct library library;
+    return library_open(&library, t->nvjitlink, entries, err);
+}
+
 bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx_bytes, const char *target,
                       int maxrregcount, struct toolkit_assembled *ret, struct err *err)
 {
-    static struct library library;
     struct toolkit_assembled a = {0};
     if (memchr(ptx, 0, ptx_bytes) || !toolkit_ptx_entries(ptx, ptx_bytes, add_kernel, &a)) {
         refuse(&a, "the PTX has a NUL character, an entry without a name, more than 32 entries, or a name of more than "
@@ -153,7 +159,7 @@ bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx
         *ret = a;
         return true;
     }
-    if (!library_open(&library, t->nvjitlink, entries, err))
+    if (!toolkit_open_linker(t, err))
         return false;
     char architecture[48], registers[48];
     snprintf(architecture, sizeof architecture, "-arch=%.*s", TARGET_SIZE, target);

@@ -4,6 +4,12 @@
 #define NOT_BUILT \
     "this proteus-gpu was built without the CUDA toolkit's headers: build it again with CUDA_HOME set to a toolkit"
 
+bool toolkit_settle(struct toolkit_paths *t, struct err *err)
+{
+    (void)t;
+    return err_set(err, ERR_UNAVAILABLE, NOT_BUILT);
+}
+
 bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options,
                      struct toolkit_compiled *ret, struct err *err)
 {

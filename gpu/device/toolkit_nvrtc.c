@@ -2,11 +2,14 @@
  * CUDA C++ to PTX by NVRTC, opened at run time. One process compiles one candidate and exits, so the library stays open.
  *
  * NVRTC is given the source in memory under the name "candidate.cu", no folder but the toolkit's headers, and options from us
- * alone. What it can still read by an absolute #include is the sandbox's business: there is nothing else to read there.
+ * alone. What it can still read by an absolute #include is the sandbox's business: there is nothing else to read there. That is
+ * also why libraries are opened before a source is seen (toolkit_settle): their files are then none that must stay readable.
  */
+#include "gpu/device/inside.h"
 #include "gpu/device/library.h"
 #include "gpu/device/toolkit_text.h"
 
+#include <dlfcn.h>
 #include <nvrtc.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -152,13 +155,34 @@ static bool open_builtins(const struct toolkit_paths *t, struct err *err)
     return library_open(&builtins, t->builtins, no_entries, err);
 }
 
+static bool open_compiler(const struct toolkit_paths *t, struct err *err)
+{
+    static struct library library;
+    return open_builtins(t, err) && library_open(&library, t->nvrtc, entries, err);
+}
+
+bool toolkit_settle(struct toolkit_paths *t, struct err *err)
+{
+    char folder[sizeof t->include];
+    snprintf(folder, sizeof folder, "%s", t->include);
+    char *slash = strrchr(folder, '/');
+    if (!slash || !slash[1])
+        return err_set(err, ERR_INVALID, "the toolkit's headers have no folder of their own: \"%s\"", t->include);
+    *slash = 0;
+    if (!open_compiler(t, err) || !toolkit_open_linker(t, err))
+        return false;
+    (void)dlopen("libgcc_s.so.1", RTLD_NOW);       /* the C library opens it when a thread ends early */
+    if (chdir(slash == folder ? "/" : folder) != 0)
+        return err_errno(err, ERR_UNAVAILABLE, "the toolkit's folder");
+    snprintf(t->include, sizeof t->include, "%s", slash + 1);
+    return true;
+}
+
 bool toolkit_compile(const struct toolkit_paths *t, const char *source, const char *target, const char *options,
                      struct toolkit_compiled *ret, struct err *err)
 {
-    static struct library library;
     cleanup(options) struct option_list o = {0};
-    if (!make_options(&o, t, target, options, err) || !open_builtins(t, err) ||
-        !library_open(&library, t->nvrtc, entries, err))
+    if (!make_options(&o, t, target, options, err) || !open_compiler(t, err))
         return false;
     nvrtcProgram program;
     nvrtcResult r = api.nvrtcCreateProgram(&program, source, "candidate.cu", 0, NULL, NULL);

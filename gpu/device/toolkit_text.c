@@ -12,11 +12,35 @@
 
 struct scrub { const char *from, *to; };
 
+/*
+ * Whether a file that the compiler may not open is there at all, or what it is, would be told by the reason that follows its name:
+ * 'cannot open source file "/x": Permission denied'. True: the text at `i` is such a reason; *ret_bytes are to be left out.
+ */
+static bool is_reason(const char *text, size_t size, size_t i, size_t *ret_bytes)
+{
+    static const char lead[] = "cannot open source file \"";
+    size_t n = sizeof lead - 1, start = i;
+    if (i + 1 >= size || text[i] != ':' || text[i - 1] != '"')
+        return false;
+    while (start > 0 && text[start - 1] != '\n')
+        start--;
+    if (!memmem(text + start, i - start, lead, n))
+        return false;
+    const char *end = memchr(text + i, '\n', size - i);
+    *ret_bytes = end ? (size_t)(end - text) - i : size - i;
+    return true;
+}
+
 /* Copies text, with each occurrence of a row's `from` replaced. Rows are tried in order: longer ones first. */
 static void replace_all(struct buf *to, const char *text, size_t size, const struct scrub *rows, int count)
 {
     for (size_t i = 0; i < size;) {
         const struct scrub *hit = NULL;
+        size_t reason = 0;
+        if (i && text[i] == ':' && is_reason(text, size, i, &reason)) {
+            i += reason;
+            continue;
+        }
         for (int r = 0; r < count && !hit; r++) {
             size_t n = strlen(rows[r].from);
             if (n > 1 && size - i >= n && memcmp(text + i, rows[r].from, n) == 0)
@@ -34,9 +58,7 @@ static void replace_all(struct buf *to, const char *text, size_t size, const str
 static int scrub_rows(const struct toolkit_paths *t, char *folder, size_t folder_size, struct scrub *rows)
 {
     int count = 0;
-    rows[count++] = (struct scrub){t->include, "cuda/include"};
-    rows[count++] = (struct scrub){t->home, "cuda"};
-    /* NVRTC makes names absolute with the current folder; in the sandbox that is "/" and stays. */
+    /* NVRTC makes names absolute with the current folder; in the sandbox that is the toolkit's. */
     if (getcwd(folder, folder_size) && folder[1]) {
         size_t n = strlen(folder);
         if (n + 1 < folder_size) {
@@ -45,6 +67,9 @@ static int scrub_rows(const struct toolkit_paths *t, char *folder, size_t folder
             rows[count++] = (struct scrub){folder, ""};
         }
     }
+    if (t->include[0] == '/')               /* else its name says nothing of the host */
+        rows[count++] = (struct scrub){t->include, "cuda/include"};
+    rows[count++] = (struct scrub){t->home, "cuda"};
     return count;
 }
 

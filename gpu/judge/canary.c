@@ -298,11 +298,24 @@ struct check {
     struct canary list[MAX_CANARIES];
 };
 
-static const char *reason_to_skip(const struct kind *k, int subject, const struct op *op, const struct tensor *output)
+/* Whether inputs in the type below differ by less than what the output resolves (a quantised output). */
+static bool inputs_finer(const struct op *op, const struct tensor *tensors, const struct tensor *output)
+{
+    for (int t = 0; t < op->tensor_count; t++) {
+        int bits = tensors[t].spec->role == OP_OUTPUT ? 0 : lower_bits(tensors[t].dtype);
+        if (bits && ldexp(1, -bits - 1) > dtype_roundoff(output->dtype))
+            return false;
+    }
+    return true;
+}
+
+static const char *reason_to_skip(const struct kind *k, int subject, const struct op *op, const struct tensor *tensors, const struct tensor *output)
 {
     if ((k->flags & FLOATS_ONLY) && !dtype_is_float(output->dtype))
         return "integers are compared exactly";
     if (dtype_roundoff(output->dtype) > k->size && !(k->flags & MUST_PASS))
+        return "smaller than what the type resolves";
+    if (k->change == change_precision && inputs_finer(op, tensors, output))
         return "smaller than what the type resolves";
     if (k->subject == A_SCALAR && op->scalars[subject].value == 0)
         return "it is zero anyway";
@@ -322,7 +335,7 @@ static void list_canaries(struct check *c)
             for (int t = 0; t < op->tensor_count && c->count < MAX_CANARIES; t++)
                 if (op->tensors[t].role != OP_INPUT)
                     c->list[c->count++] = (struct canary){.kind = &kinds[k], .subject = s, .output = t, .failed_regime = -1,
-                                                          .skipped = reason_to_skip(&kinds[k], s, op, &c->scene.tensors[t])};
+                                                          .skipped = reason_to_skip(&kinds[k], s, op, c->scene.tensors, &c->scene.tensors[t])};
         }
     }
 }

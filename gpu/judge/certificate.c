@@ -2,6 +2,7 @@
  * What the judgement leaves behind: figures for the search and the dashboard, and the certificate: all that a stranger needs to
  * repeat it, seeds included (they are of no more use once spent). A figure never goes without its evidence and its mode.
  */
+#include "core/certificate.h"
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
 
@@ -108,6 +109,61 @@ static json_t *sandbox_record(const struct judge *j)
     return doc;
 }
 
+static void put_process(json_t *doc, const char *name, const struct child *c)
+{
+    char nonce[24];
+    if (!c->alive)
+        return;
+    snprintf(nonce, sizeof nonce, "0x%016llx", (unsigned long long)c->nonce);
+    json_put(doc, name, json_pack("{s:I,s:s}", "pid", (json_int_t)c->process.pid, "nonce", nonce));
+}
+
+json_t *processes_encode(const struct judge *j)
+{
+    json_t *doc = json_object();
+    put_process(doc, "candidate", &j->sides[CANDIDATE].run);
+    put_process(doc, "baseline", &j->sides[BASELINE].run);
+    put_process(doc, "reference", &j->reference);
+    return doc;
+}
+
+/* All of the candidate but what lies beside the certificate (its source) or is talk: with the source, what digests.candidate is of. */
+static json_t *program_encode(const struct judge_side *s)
+{
+    static const char *const elsewhere[] = {"source", "parent", "lessons", "notes"};
+    json_t *doc = json_copy(s->candidate.doc);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        json_object_del(doc, elsewhere[i]);
+    return doc;
+}
+
+/*
+ * The certificate is public, and whoever writes the next candidate may read it. Seeds are spent and may be told; of a hidden regime
+ * nothing is told that is a value of it: how large the errors were, not where, nor of what.
+ */
+static void withhold(json_t *at)
+{
+    static const char *const values[] = {"index", "got", "wanted", "rule", "text"};
+    const char *key;
+    json_t *one;
+    size_t i;
+    if (json_is_object(at) && json_bool(at, "hidden", false))
+        json_array_foreach(json_object_get(at, "tensors"), i, one)
+            for (size_t k = 0; k < sizeof values / sizeof *values; k++)
+                json_object_del(one, values[k]);
+    json_object_foreach(at, key, one)
+        withhold(one);
+    json_array_foreach(at, i, one)
+        withhold(one);
+}
+
+static json_t *phases_encode(const struct judge *j)
+{
+    json_t *phases = json_deep_copy(j->phases);
+    withhold(phases);
+    return phases;
+}
+
 json_t *certificate_make(struct judge *j, const struct verdict *v)
 {
     const struct judge_side *s = &j->sides[CANDIDATE];
@@ -115,7 +171,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     struct err err = {0};
     /* The shape's tensors were laid out when the judgement began: what fails now is a bug. */
     BUG_ON(!plan_preconditions(&s->plan, &j->shape, j->toolkit.version, &before, &err));
-    json_put_str(doc, "format", "proteus-certificate-v1");
+    json_put_str(doc, "format", CERTIFICATE_FORMAT);
     json_put(doc, "shape", shape_encode(&j->shape));
     json_put_str(doc, "shape_hash", shape_hash(&j->shape).text);
     json_put_int(doc, "op_version", j->op->version);
@@ -123,6 +179,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put_str(doc, "mode", j->timing.measured ? "graph-rotated" : "estimate");
     json_put_str(doc, "verdict", verdict_name(v->code));
     json_put(doc, "digests", digests(j));
+    json_put(doc, "program", program_encode(s));
     json_put(doc, "plan", json_incref(s->plan_doc));
     json_put(doc, "preconditions", before);
     json_put_str(doc, "options", buf_cstr(&s->options));
@@ -136,13 +193,13 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "samples", or_null(j->timing.samples));
     json_put(doc, "resources", resources_encode(s));
     json_put(doc, "roofline", or_null(json_object_get(j->figures, "roofline")));
-    json_put(doc, "phases", json_incref(j->phases));
+    json_put(doc, "phases", phases_encode(j));
     json_put(doc, "calibration", or_null(j->calibration));
     json_put(doc, "sandbox", sandbox_record(j));
     json_put(doc, "device", or_null(s->info));
     json_put_str(toolkit, "version", j->toolkit.version);
     json_put(doc, "toolkit", toolkit);
-    json_put_str(doc, "judge_version", PROTEUS_VERSION);
+    json_put_str(doc, "proteus_version", PROTEUS_VERSION);
     json_put_str(times, "started", clock_text(j->started_ns).text);
     json_put_str(times, "ended", clock_text(clock_wall_ns()).text);
     json_put(doc, "times", times);

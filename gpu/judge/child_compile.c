@@ -1,6 +1,10 @@
-/* In the compile child: source to PTX, PTX to cubin. It has no GPU, no network, and sees the compiler and its headers. */
+/*
+ * In the compile child: source to PTX, PTX to cubin. It has no GPU, no network, and sees the compiler and its headers; from before
+ * the first source on the headers alone, so that an #include can reach nothing else, not even the libraries that do the work.
+ */
 #include "gpu/judge/child.h"
 #include "gpu/judge/limits.h"
+#include "gpu/sandbox/sandbox.h"
 
 #include <string.h>
 
@@ -8,7 +12,7 @@ DEFINE_CLEANUP(compiled, struct toolkit_compiled, (free(it->ptx), free(it->log))
 DEFINE_CLEANUP(assembled, struct toolkit_assembled, (free(it->cubin), free(it->log)))
 
 /* Found by the supervisor: in here nothing is left of the folders that a search would look through. */
-static void take_paths(const json_t *job, struct toolkit_paths *ret)
+static void read_paths(const json_t *job, struct toolkit_paths *ret)
 {
     const json_t *t = json_object_get(job, "toolkit");
     const struct { const char *key; char *to; size_t size; } fields[] = {
@@ -21,6 +25,17 @@ static void take_paths(const json_t *job, struct toolkit_paths *ret)
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         snprintf(fields[i].to, fields[i].size, "%s", json_str(t, fields[i].key, ""));
+}
+
+/* A child compiles for one toolkit all its life. */
+static bool take_paths(const json_t *job, const struct toolkit_paths **ret, struct err *err)
+{
+    static struct toolkit_paths paths;
+    *ret = &paths;
+    if (paths.home[0])
+        return true;
+    read_paths(job, &paths);
+    return toolkit_settle(&paths, err) && sandbox_narrow(paths.include, err);
 }
 
 static void put_log(json_t *doc, const char *log)
@@ -37,10 +52,10 @@ static void put_log(json_t *doc, const char *log)
 bool child_do_compile(struct child_state *s, const json_t *job, struct err *err)
 {
     (void)s;
-    struct toolkit_paths paths;
+    const struct toolkit_paths *paths;
     cleanup(compiled) struct toolkit_compiled c = {0};
-    take_paths(job, &paths);
-    if (!toolkit_compile(&paths, json_str(job, "source", ""), json_str(job, "target", ""), json_str(job, "options", ""),
+    if (!take_paths(job, &paths, err) ||
+        !toolkit_compile(paths, json_str(job, "source", ""), json_str(job, "target", ""), json_str(job, "options", ""),
                          &c, err))
         return false;
     json_t *doc = json_object();
@@ -62,11 +77,11 @@ static json_t *kernel_encode(const struct toolkit_kernel *k)
 
 bool child_do_assemble(struct child_state *s, const json_t *job, struct err *err)
 {
-    struct toolkit_paths paths;
+    const struct toolkit_paths *paths;
     cleanup(assembled) struct toolkit_assembled a = {0};
-    take_paths(job, &paths);
-    if (!wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err)
-        || !toolkit_assemble(&paths, buf_cstr(&s->ptx), s->ptx.size, json_str(job, "target", ""),
+    if (!take_paths(job, &paths, err)
+        || !wire_receive_blob_buf(CHILD_FD, 0, "kernel.ptx", (size_t)LIMIT_PTX_BYTES, &s->ptx, err)
+        || !toolkit_assemble(paths, buf_cstr(&s->ptx), s->ptx.size, json_str(job, "target", ""),
                              (int)json_int(job, "maxrregcount", 0), &a, err))
         return false;
     json_t *doc = json_object(), *kernels = json_array();

@@ -43,7 +43,7 @@ bool child_start(struct child_watch *w, enum sandbox_role role, const char *whos
                  const char *const *env, struct child *ret, struct err *err)
 {
     (void)w;
-    struct child c = {.role = role, .whose = whose, .limits = limits_of(role)};
+    struct child c = {.role = role, .whose = whose, .limits = limits_of(role), .nonce = random_u64()};
     if (!sandbox_spawn(role, &c.limits, paths, env, &c.process, err))
         return err_wrap(err, "starting the %s child of the %s", sandbox_role_name(role), whose);
     fcntl(c.process.fd, F_SETFL, fcntl(c.process.fd, F_GETFL) | O_NONBLOCK);
@@ -232,7 +232,8 @@ static int64_t cpu_of(pid_t pid, int depth)
 
 static bool used_up_cpu(const struct child *c)
 {
-    return c->status.cpu_ns >= c->limits.cpu_seconds * LIMIT_SECOND * 9 / 10;
+    return (c->status.end == SANDBOX_SIGNALLED && c->status.code == SIGXCPU)
+           || c->status.cpu_ns >= c->limits.cpu_seconds * LIMIT_SECOND * 9 / 10;
 }
 
 /* It computed all along, as far as a busy machine let it: it did not wait for us or hang in a driver. */

@@ -31,6 +31,7 @@ struct child {
     bool silent;                        /* our deadline passed, not its limits */
     struct child_watch *watch;          /* where its unanswered jobs are counted */
     int asked;
+    uint64_t nonce;                     /* drawn when it was started: no two processes share one, as they may a pid */
 };
 /* Time since the watch began in which no child had anything to do: what the judge itself takes. */
 int64_t child_idle_ns(const struct child_watch *w);

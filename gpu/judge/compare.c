@@ -16,6 +16,7 @@
 #define TILE_LEAST 32
 #define TILE_MOST 1024
 #define TILE_SIZE (TILE_MOST + 2 * TILE_LEAST)
+#define RUN_LEAST 8                                /* unchanged elements in a row that must keep their bits; fewer may be chance */
 #define MAGNITUDES 12                              /* powers of two below a tile's RMS; the last holds all that is smaller, zeros too */
 #define MAGNITUDE_LEAST 32                         /* elements of one that are enough to judge by */
 
@@ -309,6 +310,29 @@ static void piece_add(struct walk *w, int64_t first, int64_t count)
     w->count += (int)count;
 }
 
+/* Parts of a row that the operator leaves alone keep their bits; only the others are in tiles. */
+static void piece_split(struct walk *w, const double *before, int64_t first, int64_t count)
+{
+    const double *after = w->c->reference + first;
+    for (int64_t at = 0; at < count;) {
+        int64_t end = at, same = 0;
+        while (end < count && after[end] == before[end])
+            end++;
+        if (end - at >= RUN_LEAST) {
+            piece_keeps_bits(w, first + at, end - at);
+            at = end;
+            continue;
+        }
+        while (end < count && same < RUN_LEAST) {
+            same = after[end] == before[end] ? same + 1 : 0;
+            end++;
+        }
+        end -= same >= RUN_LEAST ? same : 0;
+        piece_add(w, first + at, end - at);
+        at = end;
+    }
+}
+
 static void walk_pieces(struct walk *w)
 {
     const struct tensor *t = w->c->tensor;
@@ -328,7 +352,10 @@ static void walk_pieces(struct walk *w)
             }
             if (w->count >= TILE_LEAST && t->elements - first >= TILE_LEAST)
                 tile_judge(w);
-            piece_add(w, first, count);
+            if (inout)
+                piece_split(w, before, first, count);
+            else
+                piece_add(w, first, count);
         }
     tile_judge(w);
 }

@@ -2,7 +2,7 @@
  * Whether a tensor that a kernel gave agrees with the reference: the tolerance rules, in the order in which they are looked at.
  *
  *   classes    NaN, +Inf, -Inf or finite as the reference rounded to the type; counted before anything is subtracted
- *   unchanged  inout: a row that the reference leaves exactly as it was must keep its bits
+ *   unchanged  inout: a row, or 8 elements of one in succession, that the reference leaves exactly as they were must keep their bits
  *   gaps       space between the rows of a strided tensor must keep its bits
  *   exact      integers: no difference at all
  *   tile       RMS error of each tile relative to what a trusted kernel (the baseline) itself makes; the whole follows from the tiles
@@ -10,8 +10,8 @@
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
  *
- * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. Rows that must
- * keep their bits are in no tile. Pure; any thread.
+ * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
+ * keep its bits is in no tile. Pure; any thread.
  *
  * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..}}, each for all dtypes of that tensor.
  */

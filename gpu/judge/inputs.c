@@ -208,6 +208,17 @@ static void fill_distinct(struct dist *d, int64_t first, int64_t count, double *
     }
 }
 
+static void fill_indices(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    int64_t padded = (int64_t)ceil(d->padding * (double)d->elements);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = (uint64_t)(first + i);
+        bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < padded || !d->range;
+        ret[i] = pad ? d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)]
+                     : (double)(d->first + (int64_t)rng_below(d->seed, d->stream, at, (uint64_t)d->range));
+    }
+}
+
 enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32 };
 static const struct dist_kind {
     const char *name;
@@ -223,6 +234,7 @@ static const struct dist_kind {
     {"outliers", fill_outliers, TAKES_MEAN | TAKES_STD | TAKES_SCALE, true, false, true},
     {"rows", fill_rows, TAKES_LOW, true, false, false},
     {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
+    {"indices", fill_indices, TAKES_RANGE, false, true, false},
 };
 
 static const struct dist_kind *kind_find(const char *name)
@@ -370,7 +382,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
     snprintf(at, sizeof at, "%s/inputs/%s", where, t->name);
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     if (!kind)
-        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, distinct", at);
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, distinct, indices", at);
     if (!(spec_is_float(op, t) ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", at, kind->name, spec_is_float(op, t) ? "floats" : "integers");
     return check_dist(doc, kind, at, err);

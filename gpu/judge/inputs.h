@@ -14,6 +14,7 @@
  *   {"dist":"rows","low","high"}                      normal; each row (last dimension) times a factor of its own in [low, high]
  *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;
  *       a part `padding` of the elements, rounded up, and those for which no value is left take one of padding_values
+ *   {"dist":"indices", as "distinct"}                 integer tensors: values may come more than once
  *
  * Pure functions of their arguments; any thread.
  */

@@ -230,6 +230,12 @@ bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing 
 void timing_done(struct judge_timing *t);
 bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v);
 
+/* ---- plausible.c ---- */
+/* Whether j->timing is possible at all, and not too good to be served without somebody's look. Its roofline goes into the phase. */
+bool plausible_check(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+
 /* ---- certificate.c ---- */
+/* Which processes there are now: {"candidate"|"baseline"|"reference":{"pid","nonce"}}; new reference. */
+json_t *processes_encode(const struct judge *j);
 void figures_fill(struct judge *j);
 json_t *certificate_make(struct judge *j, const struct verdict *v);

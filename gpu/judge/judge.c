@@ -233,6 +233,7 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         if (!phases[i].run(j, v, err))
             return false;
         int64_t took = clock_mono_ns() - from;
+        json_put(j->phase, "processes", processes_encode(j));
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
         tell(j, phases[i].name, "end", took, v);
         if (v->code == VERDICT_OK)

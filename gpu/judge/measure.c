@@ -40,7 +40,7 @@ struct session {
     struct effort effort;
     struct clocked mine, base;
     bool alone;                         /* the baseline itself is judged: both are the same side */
-    uint64_t order;                     /* seed */
+    uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
     uint64_t counter;
     int64_t deadline_ns;
     double gpu_ns[2];                   /* summed event time, by side */
@@ -207,7 +207,7 @@ static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct
         /* Neighbours in time: samples 0 and 1, samples 3 and 2. */
         const struct sample *outer = &sample[p ? 3 : 0], *inner = &sample[p ? 2 : 1];
         const struct sample *sa = swap ? inner : outer, *sb = swap ? outer : inner;
-        pairs[p] = (struct stats_pair){per_launch(a, sa), per_launch(b, sb), sa->mhz, sb->mhz};
+        pairs[p] = (struct stats_pair){per_launch(a, sa), per_launch(b, sb), sa->mhz, sb->mhz, 0};
         overhead_a[p] = sa->wall_ns - sa->event_ns;
         overhead_b[p] = sb->wall_ns - sb->event_ns;
     }
@@ -240,21 +240,26 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
         bool whole = p->count % size == 0;
         if (whole && p->count >= wanted && (filled || p->count + size > STATS_MAX_PAIRS))
             return true;
-        if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= 2 * size)
+        if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= STATS_LEAST_BLOCKS * size)
             return true;
         STEP(quad(x, a, b, p->list + p->count, p->overhead_a + p->count, p->overhead_b + p->count, v, err));
+        p->list[p->count].block = p->count / size, p->list[p->count + 1].block = (p->count + 1) / size;
         p->count += 2;
     }
 }
 
-/* The baseline against itself; false in *ret_alike where the harness sees a difference that is not there. */
+/* The baseline against itself, longer until its interval is narrow; false in *ret_alike where the harness sees a difference that is not there. */
 static bool control(struct session *x, bool *ret_alike, json_t *records, struct verdict *v, struct err *err)
 {
     cleanup(pairs) struct pairs p;
+    struct stats_result r = {0};
     pairs_make(&p);
-    STEP(collect(x, &x->base, &x->base, x->effort.control_blocks, CONTROL_BLOCK, 0, &p, v, err));
-    struct stats_result r;
-    stats_compare(p.list, p.count, CONTROL_BLOCK, rng_at(x->order, 13, x->counter++), &r);
+    for (int times = 1; times <= STATS_AA_LONGER; times++) {
+        STEP(collect(x, &x->base, &x->base, times * x->effort.control_blocks, CONTROL_BLOCK, 0, &p, v, err));
+        stats_compare(p.list, p.count, rng_at(x->order, 13, x->counter++), &r);
+        if (stats_control_sharp(&r) || clock_mono_ns() >= x->deadline_ns)
+            break;
+    }
     *ret_alike = stats_alike(&r);
     json_array_append_new(records, stats_encode(&r));
     return true;
@@ -405,6 +410,8 @@ static json_t *record_encode(const struct session *x, const struct stats_result 
     json_put_str(doc, "mode", "graph-rotated");
     json_put_int(doc, "launches_in_a_graph", x->mine.launches);
     json_put_int(doc, "buffer_sets", x->mine.sets);
+    json_put(doc, "buffer_seed", judge_u64(x->buffers));
+    json_put(doc, "order_seed", judge_u64(x->order));
     json_put_int(doc, "pairs_discarded", discarded);
     json_put_int(doc, "outputs_checked_a_side", checked);
     json_put(doc, "statistics", stats_encode(r));
@@ -430,13 +437,13 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     STEP(check_sets(x, &x->mine, &checked, v, err));
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));
-    int taken = p.count, size = x->effort.pairs_in_block, discarded = stats_discard(p.list, p.count, size, &left);
-    *ret_valid = before && after && discarded <= STATS_DISCARD * taken && left >= 2 * size;
+    int taken = p.count, discarded = stats_discard(p.list, p.count, &left);
+    *ret_valid = before && after && discarded <= STATS_DISCARD * taken && stats_blocks(p.list, left) >= STATS_LEAST_BLOCKS;
     if (!*ret_valid)
         return true;
     p.count = left;
     struct stats_result r;
-    stats_compare(p.list, p.count, size, rng_at(x->order, 17, x->counter++), &r);
+    stats_compare(p.list, p.count, rng_at(x->order, 17, x->counter++), &r);
     timers(x, &p, &r, flags, v);
     if (v->code != VERDICT_OK)
         return side_verdict(x->j, x->mine.side, v, err);
@@ -463,7 +470,7 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
                         .base = {.side = base},
                         .alone = base == mine,
                         .order = random_u64()};
-    uint64_t seed = random_u64();
+    uint64_t seed = x.buffers = random_u64();
     if (!j->calibration) {
         cleanup(json) json_t *answer = NULL;
         STEP(ask(&x, base, judge_job("calibrate"), LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));

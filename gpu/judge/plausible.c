@@ -49,7 +49,17 @@ static json_t *roofline_encode(const struct roofline *r, double ns)
     return doc;
 }
 
-bool phase_plausible(struct judge *j, struct verdict *v, struct err *err)
+/* An admin has looked at it and let it go on: what is possible at all stays a question of the floor alone. */
+static bool released(struct judge *j)
+{
+    const json_t *by = json_object_get(j->task, "released");
+    if (!json_is_object(by))
+        return false;
+    json_put(j->phase, "released", json_incref((json_t *)(uintptr_t)by));
+    return true;
+}
+
+bool plausible_check(struct judge *j, struct verdict *v, struct err *err)
 {
     struct roofline r;
     const struct judge_timing *t = &j->timing;
@@ -67,13 +77,18 @@ bool phase_plausible(struct judge *j, struct verdict *v, struct err *err)
                     t->candidate_ns, r.floor_ns, r.limit);
         return true;
     }
-    if (t->speedup.median > 100) {
+    if (t->speedup.median > 100 && !released(j)) {
         verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible",
                     "%.0f times the baseline's speed: held until someone has looked", t->speedup.median);
         v->detail = json_pack("{s:b,s:s}", "held", 1, "reason", "over 100 times the baseline");
-        return true;
     }
+    return true;
+}
+
+bool phase_plausible(struct judge *j, struct verdict *v, struct err *err)
+{
+    STEP(plausible_check(j, v, err));
     if (j->mode != MODE_RETEST)
-        (void)timing_verdict(j, t, "time", v);
+        (void)timing_verdict(j, &j->timing, "time", v);
     return true;
 }

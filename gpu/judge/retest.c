@@ -1,6 +1,9 @@
 /*
  * Retest: the best of a search has won a lottery among noisy figures and has met its seeds. Here everything is fresh, on a card
  * three times: processes, seeds, data, order. What is published is the median of the retests, never the figure that won.
+ *
+ * Each occasion leaves the processes it ran in, its seeds, poisons and buffers, read from where they are used: core/certificate.h
+ * asserts from the certificate alone that none of them served before.
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
@@ -16,9 +19,23 @@ static void fresh(struct judge *j)
     regimes_plan(j);
 }
 
-static json_t *occasion_record(const struct judge_timing *t)
+/* What the round of correctness has noted becomes the occasion's own. */
+static void take_round(struct judge *j, json_t *doc)
+{
+    static const char *const keys[] = {"regimes", "poisons", "yardstick", "canaries"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(j->phase, keys[i]);
+        if (value)
+            json_object_set(doc, keys[i], value);
+        json_object_del(j->phase, keys[i]);
+    }
+    json_put(doc, "processes", processes_encode(j));
+}
+
+static json_t *occasion_record(struct judge *j, const struct judge_timing *t)
 {
     json_t *doc = json_object();
+    take_round(j, doc);
     json_put_num(doc, "candidate_ns", t->candidate_ns);
     json_put_num(doc, "baseline_ns", t->baseline_ns);
     json_put(doc, "ratio",
@@ -61,15 +78,17 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
         STEP(correct_round(j, v, err));
         STEP(time_occasion(j, MODE_RETEST, &t.list[t.count], v, err));
         t.count++;
-        json_array_append_new(records, occasion_record(&t.list[i]));
+        json_array_append_new(records, occasion_record(j, &t.list[i]));
     }
     int at = median_of(&t);
     double found = j->timing.speedup.median, kept = t.list[at].speedup.median;
     json_put_num(j->phase, "ratio_before", found);
     json_put_num(j->phase, "ratio", kept);
+    json_put_int(j->phase, "published", at);
     timing_done(&j->timing);
     j->timing = t.list[at];
     t.list[at] = (struct judge_timing){0};
+    STEP(plausible_check(j, v, err));   /* the figure that is published must be possible too */
     if (!j->sides[BASELINE].present)
         return true;
     if (kept < found * (1 - MOST_LOSS) || !timing_verdict(j, &j->timing, "retest", v)) {

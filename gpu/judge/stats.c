@@ -5,6 +5,8 @@
 #include <string.h>
 
 #define EXACT_MOST 40
+#define STATS_NORMAL 2.5758293035489004     /* where the normal distribution leaves half of 1 - STATS_CONFIDENCE above */
+_Static_assert(STATS_CONFIDENCE == 0.99, "STATS_NORMAL is of this confidence");
 
 const char *stats_decision_name(enum stats_decision d)
 {
@@ -63,6 +65,14 @@ double stats_median(double *values, int count)
     return (lower + upper) / 2;
 }
 
+/* The same of a list in no order, which it reorders. */
+static double quantile_unsorted(double *values, int n, double q)
+{
+    int i = (int)(q * (n - 1));
+    double part = q * (n - 1) - i, below = select_kth(values, n, i);
+    return i + 1 < n && part > 0 ? below + part * (select_kth(values, n, i + 1) - below) : below;
+}
+
 static double quantile(const double *sorted, int n, double q)
 {
     double at = q * (n - 1);
@@ -86,7 +96,31 @@ void stats_side_of(const double *values, int count, struct stats_side *ret)
                                .mean = sum / count};
 }
 
-int stats_discard(struct stats_pair *pairs, int count, int block_size, int *ret_count)
+int stats_blocks(const struct stats_pair *pairs, int count)
+{
+    int blocks = 0;
+    for (int i = 0; i < count; i++)
+        blocks += i == 0 || pairs[i].block != pairs[i - 1].block;
+    return blocks;
+}
+
+/* Pairs from `from` on that are of one block. */
+static int block_length(const struct stats_pair *pairs, int count, int from)
+{
+    int n = 1;
+    while (from + n < count && pairs[from + n].block == pairs[from].block)
+        n++;
+    return n;
+}
+
+static bool clock_steady(const struct stats_pair *p, double low)
+{
+    bool known = p->base_mhz > 0 && p->candidate_mhz > 0;
+    return !known || (p->base_mhz >= low && p->candidate_mhz >= low
+                      && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR);
+}
+
+int stats_discard(struct stats_pair *pairs, int count, int *ret_count)
 {
     cleanup(mem) void *memory = xarray((size_t)count * 2 + 1, sizeof(double));
     double *clocks = memory;
@@ -98,18 +132,14 @@ int stats_discard(struct stats_pair *pairs, int count, int block_size, int *ret_
             clocks[clock_count++] = pairs[i].candidate_mhz;
     }
     double low = clock_count ? STATS_CLOCK_LOW * stats_median(clocks, clock_count) : 0;
-    for (int b = 0; b + block_size <= count; b += block_size) {
-        bool good = true;
-        for (int i = b; i < b + block_size; i++) {
-            const struct stats_pair *p = &pairs[i];
-            bool known = p->base_mhz > 0 && p->candidate_mhz > 0;
-            good = good && (!known || (p->base_mhz >= low && p->candidate_mhz >= low
-                                       && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR));
-        }
-        if (good) {
-            memmove(&pairs[kept], &pairs[b], (size_t)block_size * sizeof *pairs);
-            kept += block_size;
-        }
+    for (int b = 0, size; b < count; b += size) {
+        size = block_length(pairs, count, b);
+        int good = 0;
+        for (int i = b; i < b + size; i++)
+            good += clock_steady(&pairs[i], low);
+        for (int i = b; i < b + size && 2 * good >= size; i++)
+            if (clock_steady(&pairs[i], low))
+                pairs[kept++] = pairs[i];
     }
     *ret_count = kept;
     return count - kept;
@@ -174,29 +204,111 @@ double stats_wilcoxon(const double *differences, int count)
 
 /* ---- comparison ---- */
 
-static struct stats_interval bootstrap(const double *log_ratio, int count, int block_size, uint64_t seed)
+/* Log-ratios in one list, block by block. */
+struct series { int count, blocks; const double *values; const int *starts; /* of blocks; starts[blocks] is count */ double *medians; /* by block */ };
+
+/* Student's t at the interval's upper tail, by its expansion in 1 / degrees (good to 0.1 % from five degrees on). */
+static double student(double normal, int degrees)
 {
-    int blocks = count / block_size;
-    cleanup(mem) void *memory = xarray((size_t)count + STATS_DRAWS, sizeof(double));
-    double *draw = memory, *medians = draw + count;
-    for (int d = 0; d < STATS_DRAWS; d++) {
-        for (int b = 0; b < blocks; b++) {
-            uint64_t from = rng_below(seed, (uint64_t)d, (uint64_t)b, (uint64_t)blocks);
-            memcpy(draw + b * block_size, log_ratio + from * (uint64_t)block_size, (size_t)block_size * sizeof(double));
-        }
-        medians[d] = stats_median(draw, count);
-    }
-    qsort(medians, STATS_DRAWS, sizeof(double), by_value);
-    memcpy(draw, log_ratio, (size_t)count * sizeof(double));
-    double tail = (1 - STATS_CONFIDENCE) / 2;
-    return (struct stats_interval){.median = exp(stats_median(draw, count)),
-                                   .low = exp(quantile(medians, STATS_DRAWS, tail)),
-                                   .high = exp(quantile(medians, STATS_DRAWS, 1 - tail))};
+    double z = normal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = degrees < 3 ? 3 : degrees;
+    return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n)
+           + (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-static bool lie_apart(const struct stats_side *base, const struct stats_side *candidate)
+/* How much wider than its draws an interval of so few blocks has to be. */
+static double few_blocks(int blocks)
 {
-    return candidate->q3 * (1 + STATS_GAP) <= base->min;
+    return student(STATS_NORMAL, blocks - 1) / STATS_NORMAL * sqrt(blocks / (blocks - 1.0));
+}
+
+static double autocorrelation(const struct series *s)
+{
+    cleanup(mem) void *memory = xarray((size_t)s->blocks * 2, sizeof(double));
+    double *centred = memory, *sizes = centred + s->blocks, products = 0, squares = 0;
+    memcpy(centred, s->medians, (size_t)s->blocks * sizeof(double));
+    double middle = stats_median(centred, s->blocks);
+    for (int b = 0; b < s->blocks; b++)
+        centred[b] = s->medians[b] - middle, sizes[b] = fabs(centred[b]);
+    double most = 4 * stats_median(sizes, s->blocks);       /* about 2.7 standard deviations: one wild block says nothing of its neighbours */
+    for (int b = 0; b < s->blocks; b++) {
+        centred[b] = centred[b] > most ? most : centred[b] < -most ? -most : centred[b];
+        squares += centred[b] * centred[b];
+        products += b ? centred[b] * centred[b - 1] : 0;
+    }
+    if (!(squares > 0))
+        return 0;
+    /* The estimate is low by about (1 + 3 r) / n, and uncertain by 1 / sqrt(n): half of that is put on top. */
+    double n = s->blocks, found = (products / squares + 1 / n) / (1 - 3 / n) + 0.5 / sqrt(n);
+    return found < 0 ? 0 : found > STATS_ALIKE_MOST ? STATS_ALIKE_MOST : found;
+}
+
+struct ordered { double value; int block; };
+
+static int by_ordered(const void *a, const void *b)
+{
+    double x = ((const struct ordered *)a)->value, y = ((const struct ordered *)b)->value;
+    return (x > y) - (x < y);
+}
+
+/*
+ * Median of each resampling of the blocks. The values are sorted once; a draw says how often each block is in it, and its median is
+ * where the running sum of these weights over the sorted values reaches half.
+ */
+static void draw_medians(const struct series *s, uint64_t seed, double *ret)
+{
+    cleanup(mem) void *memory = xarray((size_t)s->count, sizeof(struct ordered));
+    cleanup(mem) void *counts = xarray((size_t)s->blocks, sizeof(int));
+    struct ordered *sorted = memory;
+    int *weight = counts;
+    for (int b = 0; b < s->blocks; b++)
+        for (int i = s->starts[b]; i < s->starts[b + 1]; i++)
+            sorted[i] = (struct ordered){s->values[i], b};
+    qsort(sorted, (size_t)s->count, sizeof *sorted, by_ordered);
+    for (int d = 0; d < STATS_DRAWS; d++) {
+        int total = 0, sum = 0, at = 0;
+        memset(weight, 0, (size_t)s->blocks * sizeof *weight);
+        for (int b = 0; b < s->blocks; b++) {
+            uint64_t bits = rng_mix(seed + (uint64_t)d * 0x9e3779b97f4a7c15u + ((uint64_t)b << 40));
+            int from = (int)((bits >> 32) * (uint64_t)s->blocks >> 32);
+            weight[from]++;
+            total += s->starts[from + 1] - s->starts[from];
+        }
+        int half = (total + 1) / 2;
+        while ((sum += weight[sorted[at].block]) < half)
+            at++;
+        double lower = sorted[at].value;
+        if (total % 2 == 0 && sum == half)
+            while (!weight[sorted[++at].block])
+                continue;
+        ret[d] = (lower + sorted[at].value) / 2;
+    }
+}
+
+static struct stats_interval bootstrap(const struct series *s, double alike, uint64_t seed)
+{
+    cleanup(mem) void *memory = xarray((size_t)s->count + STATS_DRAWS, sizeof(double));
+    double *copy = memory, *medians = copy + s->count;
+    draw_medians(s, seed, medians);
+    memcpy(copy, s->values, (size_t)s->count * sizeof(double));
+    double point = stats_median(copy, s->count), wider = few_blocks(s->blocks) * sqrt((1 + alike) / (1 - alike));
+    double tail = (1 - STATS_CONFIDENCE) / 2, low = quantile_unsorted(medians, STATS_DRAWS, tail), high = quantile_unsorted(medians, STATS_DRAWS, 1 - tail);
+    return (struct stats_interval){
+        .median = exp(point), .low = exp(point - (point - low) * wider), .high = exp(point + (high - point) * wider)};
+}
+
+/* The sides' block medians (in logarithms), each block's common level taken out. */
+static bool lie_apart(const double *base, const double *candidate, int blocks)
+{
+    cleanup(mem) void *memory = xarray((size_t)blocks * 2, sizeof(double));
+    double *b = memory, *c = b + blocks;
+    for (int i = 0; i < blocks; i++) {
+        double level = (base[i] + candidate[i]) / 2;
+        b[i] = exp(base[i] - level), c[i] = exp(candidate[i] - level);
+    }
+    struct stats_side base_side, candidate_side;
+    stats_side_of(b, blocks, &base_side);
+    stats_side_of(c, blocks, &candidate_side);
+    return candidate_side.q3 * (1 + STATS_GAP) <= base_side.min;
 }
 
 static enum stats_decision decide(const struct stats_result *r)
@@ -211,46 +323,84 @@ static enum stats_decision decide(const struct stats_result *r)
     return STATS_UNCLEAR;
 }
 
-void stats_compare(const struct stats_pair *pairs, int count, int block_size, uint64_t seed, struct stats_result *ret)
+/* One opinion of all three kinds: by time, or by cycles. */
+struct opinion { struct stats_interval interval; double autocorrelation, wilcoxon_p; bool apart; };
+
+static double median_of(const double *values, int count, double *scratch)
 {
-    BUG_ON(block_size <= 0 || count < 2 * block_size || count % block_size || count > STATS_MAX_PAIRS);
-    cleanup(mem) void *memory = xarray((size_t)count * 7, sizeof(double));
-    double *base = memory, *candidate = base + count, *time = candidate + count, *cycles = time + count;
-    double *base_cycles = cycles + count, *candidate_cycles = base_cycles + count, *medians = candidate_cycles + count;
-    struct stats_result r = {.pairs = count, .blocks = count / block_size, .has_cycles = true};
+    memcpy(scratch, values, (size_t)count * sizeof(double));
+    return stats_median(scratch, count);
+}
+
+/* base and candidate: logarithms, by pair. */
+static struct opinion form(const double *base, const double *candidate, const int *starts, int blocks, uint64_t seed)
+{
+    int count = starts[blocks];
+    cleanup(mem) void *memory = xarray((size_t)(2 * count + 3 * blocks), sizeof(double));
+    double *ratio = memory, *scratch = ratio + count, *medians = scratch + count, *bases = medians + blocks, *candidates = bases + blocks;
+    for (int i = 0; i < count; i++)
+        ratio[i] = base[i] - candidate[i];
+    for (int b = 0; b < blocks; b++) {
+        int from = starts[b], size = starts[b + 1] - from;
+        medians[b] = median_of(ratio + from, size, scratch);
+        bases[b] = median_of(base + from, size, scratch);
+        candidates[b] = median_of(candidate + from, size, scratch);
+    }
+    const struct series s = {count, blocks, ratio, starts, medians};
+    double alike = autocorrelation(&s);
+    return (struct opinion){.interval = bootstrap(&s, alike, seed),
+                            .autocorrelation = alike,
+                            .wilcoxon_p = stats_wilcoxon(medians, blocks),
+                            .apart = lie_apart(bases, candidates, blocks)};
+}
+
+void stats_compare(const struct stats_pair *pairs, int count, uint64_t seed, struct stats_result *ret)
+{
+    int blocks = stats_blocks(pairs, count);
+    BUG_ON(blocks < STATS_LEAST_BLOCKS || count > STATS_MAX_PAIRS);
+    cleanup(mem) void *memory = xarray((size_t)count * 4, sizeof(double)), *places = xarray((size_t)blocks + 1, sizeof(int));
+    double *base = memory, *candidate = base + count, *base_log = candidate + count, *candidate_log = base_log + count;
+    int *starts = places, b = 0;
+    struct stats_result r = {.pairs = count, .blocks = blocks, .has_cycles = true};
+    bool one_clock = true;              /* the same for both of each pair: cycles say what time says */
     for (int i = 0; i < count; i++) {
         const struct stats_pair *p = &pairs[i];
+        if (i == 0 || p->block != p[-1].block)
+            starts[b++] = i;
         base[i] = p->base_ns, candidate[i] = p->candidate_ns;
-        base_cycles[i] = p->base_ns * p->base_mhz, candidate_cycles[i] = p->candidate_ns * p->candidate_mhz;
-        time[i] = log(p->base_ns / p->candidate_ns);
+        base_log[i] = log(p->base_ns), candidate_log[i] = log(p->candidate_ns);
         r.has_cycles = r.has_cycles && p->base_mhz > 0 && p->candidate_mhz > 0;
-        cycles[i] = r.has_cycles ? log(base_cycles[i] / candidate_cycles[i]) : 0;
+        one_clock = one_clock && p->base_mhz == p->candidate_mhz;
     }
+    starts[blocks] = count;
     stats_side_of(base, count, &r.base);
     stats_side_of(candidate, count, &r.candidate);
-    r.apart = lie_apart(&r.base, &r.candidate);
-    if (r.has_cycles) {
-        struct stats_side b, c;
-        stats_side_of(base_cycles, count, &b);
-        stats_side_of(candidate_cycles, count, &c);
-        r.apart = r.apart && lie_apart(&b, &c);
-        r.cycles = bootstrap(cycles, count, block_size, rng_mix(seed ^ 1));
+    struct opinion time = form(base_log, candidate_log, starts, blocks, seed), cycles = time;
+    if (r.has_cycles && !one_clock) {
+        for (int i = 0; i < count; i++)
+            base_log[i] += log(pairs[i].base_mhz), candidate_log[i] += log(pairs[i].candidate_mhz);
+        cycles = form(base_log, candidate_log, starts, blocks, rng_mix(seed ^ 1));
     }
-    r.time = bootstrap(time, count, block_size, seed);
-    for (int b = 0; b < r.blocks; b++) {
-        memcpy(base, time + b * block_size, (size_t)block_size * sizeof(double));
-        medians[b] = stats_median(base, block_size);
-    }
-    r.wilcoxon_p = stats_wilcoxon(medians, r.blocks);
+    r.time = time.interval;
+    r.cycles = r.has_cycles ? cycles.interval : (struct stats_interval){0};
+    r.autocorrelation = time.autocorrelation;
+    r.wilcoxon_p = fmax(time.wilcoxon_p, cycles.wilcoxon_p);
+    r.apart = time.apart && cycles.apart;
     r.decision = decide(&r);
     *ret = r;
 }
 
+static double half_width(const struct stats_result *r)
+{
+    return log(r->time.high / r->time.low) / 2;
+}
+
+bool stats_control_sharp(const struct stats_result *r) { return half_width(r) <= STATS_AA_SHARP; }
+
 bool stats_alike(const struct stats_result *r)
 {
     bool excludes = r->time.low > 1 || r->time.high < 1;
-    double bias = fabs(r->time.median - 1);
-    return bias <= STATS_AA_BIAS && !(excludes && bias > STATS_AA_NOTED);
+    return half_width(r) <= STATS_AA_BLUNT && !(excludes && fabs(r->time.median - 1) > STATS_AA_NOTED);
 }
 
 /* ---- JSON ---- */
@@ -285,6 +435,7 @@ json_t *stats_encode(const struct stats_result *r)
     json_put_num(o, "confidence", STATS_CONFIDENCE);
     json_put(o, "ratio", interval_encode(&r->time));
     json_put(o, "ratio_in_cycles", r->has_cycles ? interval_encode(&r->cycles) : json_null());
+    json_put_num(o, "autocorrelation", r->autocorrelation);
     json_put_num(o, "wilcoxon_p", r->wilcoxon_p);
     json_put_bool(o, "quartiles_apart", r->apart);
     json_put(o, "baseline", stats_side_encode(&r->base));

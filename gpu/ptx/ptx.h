@@ -144,6 +144,7 @@ struct ptx_counts {
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
+    uint64_t waited_grid;                 /* 1: a thread waited for the launch before this one (griddepcontrol.wait) */
     uint64_t reads_later;                 /* 1: a block may have read what one that begins after it had stored; see ptx_run */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
     /* Counted in depth only (options.depth), by a model of the device's caches, cold at the start; scaled up from modelled_blocks: */

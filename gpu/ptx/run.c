@@ -651,6 +651,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
         }
     race_grid_close(m);
     counts.shadow_bytes = m->shadow_bytes;
+    counts.waited_grid = atomic_load(&m->any_waited_grid);
     counts.reads_later = m->many && atomic_load(&m->reads_later);
     free(m->regions);
     free(m->moving);

@@ -91,7 +91,8 @@ static void add_runtime(struct sandbox_order *o)
         if (access(kept[i], R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
             o->read_only[o->read_only_count++] = kept[i];
     }
-    if (access("/etc/ld.so.cache", R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
+    /* Which libraries the host has is nobody's business who is shown text of a file: a driver opens others by name, a compiler needs none. */
+    if (sandbox_profiles[o->role].libraries && access("/etc/ld.so.cache", R_OK) == 0 && o->read_only_count < SANDBOX_MAX_PATHS)
         o->read_only[o->read_only_count++] = "/etc/ld.so.cache";
 }
 
@@ -170,7 +171,7 @@ static bool set_limits(const struct sandbox_order *o, struct err *err)
         {RLIMIT_FSIZE, (rlim_t)l->file_bytes, (rlim_t)l->file_bytes, "file size"},
         {RLIMIT_NOFILE, (rlim_t)l->open_files, (rlim_t)l->open_files, "open files"},
         {RLIMIT_NPROC, (rlim_t)l->processes, (rlim_t)l->processes, "processes"},
-        {RLIMIT_CORE, 0, 0, "core"},
+        {RLIMIT_CORE, 1, 1, "core"},      /* not 0: that a handler behind a pipe still gets; 1 stops both */
         {RLIMIT_MEMLOCK, 0, 0, "locked memory"},
         {RLIMIT_MSGQUEUE, 0, 0, "message queues"},
         {RLIMIT_RTPRIO, 0, 0, "real-time priority"},
@@ -206,6 +207,7 @@ static bool drop_capabilities(struct err *err)
 }
 
 char sandbox_scratch_dir[64];
+unsigned sandbox_left_out;
 
 const char *sandbox_scratch(void)
 {
@@ -234,6 +236,8 @@ static bool lock_down(const struct sandbox_order *o, unsigned how, unsigned *ret
             return false;
         layers |= SANDBOX_NAMESPACES;
     }
+    if (chdir("/") != 0)                                               /* nor where the supervisor stands */
+        return err_errno(err, ERR_INTERNAL, "leave the supervisor's folder");
     if (!set_limits(o, err))                                           /* so much and no more */
         return false;
     drop_bounding();
@@ -392,6 +396,7 @@ bool sandbox_enter(int argc, char **argv, enum sandbox_role *ret_role, unsigned 
     bool refused = false;
     if (!parse_order(argc, argv, &o, err))
         return false;
+    sandbox_left_out = o.without;
     add_runtime(&o);
     if (!enter_namespaces(&o, &layers, &refused, err)) {
         if (!refused || !lock_down(&o, 0, &layers, err))

@@ -1,16 +1,29 @@
 /*
  * seccomp: a deny list, since what a driver needs of the kernel changes with each version. Each row says why. REFUSE answers
  * EPERM, so that a library that only tries goes on without; ABSENT answers ENOSYS, so that it takes its older way; KILL is for
- * calls that nothing honest makes here.
+ * calls that nothing honest makes here. A deny list is only as good as the list of calls that it was written for: those that are
+ * younger do not exist in here, and calls by another machine's numbers (32-bit, x32) end the process.
+ *
+ * Where there are no namespaces and the supervisor is not root, the child runs as the same user and the kernel would let it act on
+ * the supervisor by its number: so each call that takes a process takes none but the caller's own.
  */
 #include "gpu/sandbox/inside.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define NEWEST_CALL 450            /* set_mempolicy_home_node: the calls up to it were looked at for the list below */
+#define OTHER_NUMBERS 0x40000000   /* x32 */
 
 enum action { REFUSE, ABSENT, KILL };
 enum unless { ALWAYS, NOT_UNIX, NOT_MEMFD, NOT_PROGRAMS };
@@ -31,6 +44,9 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"pidfd_open", REFUSE, ALWAYS, "handles on other processes"},
     {"move_pages", REFUSE, ALWAYS, "acts on other processes"},
     {"migrate_pages", REFUSE, ALWAYS, "acts on other processes"},
+    {"process_mrelease", REFUSE, ALWAYS, "acts on other processes"},
+    {"setsid", REFUSE, ALWAYS, "leaves the session, by which the supervisor ends all that is left"},
+    {"setpgid", REFUSE, ALWAYS, "leaves the group, as setsid"},
     /* new programs and new processes: a job is one process with threads, but for a compiler that is several programs */
     {"execve", REFUSE, NOT_PROGRAMS, "starts programs"},
     {"execveat", REFUSE, ALWAYS, "starts programs"},
@@ -86,12 +102,28 @@ static const struct rule { const char *call; enum action action; enum unless unl
     {"setxattr", REFUSE, ALWAYS, "changes files"},
     {"lsetxattr", REFUSE, ALWAYS, "changes files"},
     {"fsetxattr", REFUSE, ALWAYS, "changes files"},
+    {"removexattr", REFUSE, ALWAYS, "changes files"},
+    {"lremovexattr", REFUSE, ALWAYS, "changes files"},
+    {"fremovexattr", REFUSE, ALWAYS, "changes files"},
+    {"utime", REFUSE, ALWAYS, "changes files"},
+    {"utimes", REFUSE, ALWAYS, "changes files"},
+    {"futimesat", REFUSE, ALWAYS, "changes files"},
+    {"inotify_init", REFUSE, ALWAYS, "watches files that it may not read"},
+    {"inotify_init1", REFUSE, ALWAYS, "watches files that it may not read"},
     /* memory that namespaces alone separate */
     {"shmget", REFUSE, ALWAYS, "System V memory"},
     {"shmat", REFUSE, ALWAYS, "System V memory"},
+    {"shmctl", REFUSE, ALWAYS, "System V memory: numbers can be guessed"},
     {"msgget", REFUSE, ALWAYS, "System V queues"},
+    {"msgsnd", REFUSE, ALWAYS, "System V queues"},
+    {"msgrcv", REFUSE, ALWAYS, "System V queues"},
+    {"msgctl", REFUSE, ALWAYS, "System V queues"},
     {"semget", REFUSE, ALWAYS, "System V semaphores"},
+    {"semop", REFUSE, ALWAYS, "System V semaphores"},
+    {"semtimedop", REFUSE, ALWAYS, "System V semaphores"},
+    {"semctl", REFUSE, ALWAYS, "System V semaphores"},
     {"mq_open", REFUSE, ALWAYS, "message queues"},
+    {"mq_unlink", REFUSE, ALWAYS, "message queues"},
     /* the network: there is none */
     {"socket", REFUSE, NOT_UNIX, "connections"},
     {"connect", REFUSE, ALWAYS, "connections"},
@@ -143,6 +175,43 @@ static bool add_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, s
     return true;
 }
 
+/* Of an argument's 64 bits the kernel reads 32 where it wants an int: only those count, whatever stands above them. */
+#define LOW UINT64_C(0xffffffff)
+
+/* Calls with a value of one argument that is refused, or with the one value that is not. */
+static const struct fine { const char *call; unsigned argument; enum scmp_compare compare; scmp_datum_t mask, value; const char *reason; } fine[] = {
+    {"prlimit64", 0, SCMP_CMP_NE, 0, 0, "limits of other processes"},
+    {"sched_setaffinity", 0, SCMP_CMP_NE, 0, 0, "processors of other processes"},
+    {"sched_setscheduler", 0, SCMP_CMP_NE, 0, 0, "priority of other processes"},
+    {"sched_setparam", 0, SCMP_CMP_NE, 0, 0, "priority of other processes"},
+    {"sched_setattr", 0, SCMP_CMP_NE, 0, 0, "priority of other processes"},
+    {"setpriority", 1, SCMP_CMP_NE, 0, 0, "priority of other processes"},
+    {"ioprio_set", 1, SCMP_CMP_NE, 0, 0, "priority of other processes"},
+    {"fcntl", 1, SCMP_CMP_MASKED_EQ, LOW, F_SETOWN, "a signal of choice to another process when a descriptor is ready"},
+    {"fcntl", 1, SCMP_CMP_MASKED_EQ, LOW, F_SETOWN_EX, "as above"},
+    {"fcntl", 1, SCMP_CMP_MASKED_EQ, LOW, F_SETSIG, "as above"},
+    {"ioctl", 1, SCMP_CMP_MASKED_EQ, LOW, FIOSETOWN, "as above"},
+    {"ioctl", 1, SCMP_CMP_MASKED_EQ, LOW, SIOCSPGRP, "as above"},
+    {"ioctl", 1, SCMP_CMP_MASKED_EQ, LOW, TIOCSTI, "types into a terminal that someone else reads"},
+    {"ioctl", 1, SCMP_CMP_MASKED_EQ, LOW, 0x541c, "as above, by the console's paste (TIOCLINUX)"},
+    {"sendto", 4, SCMP_CMP_NE, 0, 0, "a datagram to any socket that has a name"},
+    /* Streams must be connected first, which is refused; a datagram names its receiver itself. */
+    {"socket", 1, SCMP_CMP_MASKED_EQ, 15, SOCK_DGRAM, "as above"},
+    {"socket", 1, SCMP_CMP_MASKED_EQ, 15, SOCK_RAW, "as above: among local sockets a raw one is one of datagrams"},
+    {"socketpair", 1, SCMP_CMP_MASKED_EQ, 15, SOCK_DGRAM, "as above"},
+    {"socketpair", 1, SCMP_CMP_MASKED_EQ, 15, SOCK_RAW, "as above"},
+};
+
+static int add_fine(scmp_filter_ctx filter, const struct fine *f)
+{
+    /* A comparison with a mask takes both; one without takes the value alone. */
+    struct scmp_arg_cmp compare = {.arg = f->argument, .op = f->compare, .datum_a = f->mask ? f->mask : f->value, .datum_b = f->value};
+    int number = seccomp_syscall_resolve_name(f->call);
+    int failed = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), number, 1, &compare);
+    /* EACCES: the whole call is refused in this role already. */
+    return failed == -EACCES || failed == -EEXIST ? 0 : failed;
+}
+
 /* Rules over arguments. */
 static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile *p, struct err *err)
 {
@@ -161,14 +230,28 @@ static bool add_fine_rules(scmp_filter_ctx filter, const struct sandbox_profile 
     if (!failed && p->unix_sockets)
         failed =
             seccomp_rule_add(filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
-    /* Typing into a terminal that someone else reads. */
-    if (!failed)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                                  SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, TIOCSTI));
-    if (!failed)
-        failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
-                                  SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffu, 0x541c));
+    for (size_t i = 0; !failed && i < sizeof fine / sizeof *fine; i++)
+        failed = add_fine(filter, &fine[i]);
     return !failed || err_set(err, ERR_UNAVAILABLE, "seccomp rule: error %d", -failed);
+}
+
+/* A filter of its own, before the list: six instructions, whatever the library knows. */
+static bool refuse_unknown(struct err *err)
+{
+#define FIELD(name) (uint32_t)offsetof(struct seccomp_data, name)
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FIELD(arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, FIELD(nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, OTHER_NUMBERS, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NEWEST_CALL, 1, 2),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+#undef FIELD
+    const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0 || err_errno(err, ERR_UNAVAILABLE, "seccomp");
 }
 
 bool sandbox_filter(const struct sandbox_order *o, struct err *err)
@@ -178,6 +261,8 @@ bool sandbox_filter(const struct sandbox_order *o, struct err *err)
     if (!filter)
         return err_set(err, ERR_UNAVAILABLE, "libseccomp does not start");
     if (!add_rules(filter, p, err) || !add_fine_rules(filter, p, err))
+        return false;
+    if (!refuse_unknown(err))
         return false;
     int failed = seccomp_load(filter);
     return !failed || err_set(err, ERR_UNAVAILABLE, "seccomp: error %d", -failed);

@@ -28,11 +28,13 @@ struct sandbox_profile {
     bool proc_and_sys;             /* a /proc of its own and /sys */
     bool address_space; /* RLIMIT_AS is memory_bytes; else RLIMIT_DATA is, and AS only keeps it from the absurd */
     bool unix_sockets, memfd;
+    bool libraries;                /* the loader's cache of where libraries are */
     bool programs;                 /* execve and fork; a scratch folder that can be written */
 };
 extern const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT];
 
 extern char sandbox_scratch_dir[64];
+extern unsigned sandbox_left_out;  /* in a child: order.without */
 #define SANDBOX_SCRATCH "/tmp/proteus-cc-"
 
 /* An empty root with the order's paths, by a private mount namespace and two pivots. The caller is in its namespaces already. */

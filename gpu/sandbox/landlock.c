@@ -18,6 +18,8 @@
 #define FS_WRITE_FILE (UINT64_C(1) << 1)
 #define FS_READ_FILE (UINT64_C(1) << 2)
 #define FS_READ_DIR (UINT64_C(1) << 3)
+#define FS_REMOVE_FILE (UINT64_C(1) << 5)
+#define FS_MAKE_REG (UINT64_C(1) << 8)
 #define FS_TRUNCATE (UINT64_C(1) << 14)
 #define FS_IOCTL_DEV (UINT64_C(1) << 15)
 
@@ -66,12 +68,14 @@ static bool allow_order(int ruleset, const struct sandbox_order *o, uint64_t han
     if (p->proc_and_sys && (!allow(ruleset, "/proc", use | FS_READ_DIR, handled, err) ||
                             !allow(ruleset, "/sys", FS_READ_FILE | FS_READ_DIR, handled, err)))
         return false;
+    /* Plain files in one folder: what the supervisor finds there it can remove. */
+    const uint64_t plain = use | FS_READ_DIR | FS_MAKE_REG | FS_REMOVE_FILE;
     if (p->programs)
-        return allow(ruleset, sandbox_scratch_dir, ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
-    return o->limits.file_bytes <= 0 || allow(ruleset, "/tmp", ~FS_EXECUTE & ~FS_IOCTL_DEV, handled, err);
+        return allow(ruleset, sandbox_scratch_dir, plain, handled, err);
+    return o->limits.file_bytes <= 0 || allow(ruleset, "/tmp", plain, handled, err);
 }
 
-bool sandbox_landlock(const struct sandbox_order *o, struct err *err)
+static bool new_ruleset(int *ret, uint64_t *ret_files, struct err *err)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_VERSION);
     if (abi < 1)
@@ -84,12 +88,29 @@ bool sandbox_landlock(const struct sandbox_order *o, struct err *err)
             attr.scopes |= versions[i].scopes;
         }
     /* An older kernel takes the longer struct as long as what it does not know is zero. */
-    cleanup(fd) int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
-    if (ruleset < 0)
-        return err_errno(err, ERR_UNAVAILABLE, "landlock ruleset");
-    if (!allow_order(ruleset, o, attr.files, err))
-        return false;
-    if (syscall(SYS_landlock_restrict_self, ruleset, 0) != 0)
-        return err_errno(err, ERR_UNAVAILABLE, "landlock");
-    return true;
+    *ret = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+    *ret_files = attr.files;
+    return *ret >= 0 || err_errno(err, ERR_UNAVAILABLE, "landlock ruleset");
+}
+
+static bool restrict_to(int ruleset, struct err *err)
+{
+    return syscall(SYS_landlock_restrict_self, ruleset, 0) == 0 || err_errno(err, ERR_UNAVAILABLE, "landlock");
+}
+
+bool sandbox_landlock(const struct sandbox_order *o, struct err *err)
+{
+    cleanup(fd) int ruleset = -1;
+    uint64_t files = 0;
+    return new_ruleset(&ruleset, &files, err) && allow_order(ruleset, o, files, err) && restrict_to(ruleset, err);
+}
+
+bool sandbox_narrow(const char *folder, struct err *err)
+{
+    cleanup(fd) int ruleset = -1;
+    uint64_t files = 0;
+    struct err none = {0};
+    if (sandbox_left_out & SANDBOX_LANDLOCK || !new_ruleset(&ruleset, &files, &none))
+        return true;
+    return allow(ruleset, folder, FS_READ_FILE | FS_READ_DIR, files, err) && restrict_to(ruleset, err);
 }

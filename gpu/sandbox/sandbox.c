@@ -9,8 +9,8 @@ const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT] = {
     [SANDBOX_RUN_SIM] = {.name = "run_sim", .address_space = true},
     /* The driver reserves huge address ranges, makes memfds, names its threads through /proc and looks for its card in /sys. */
     [SANDBOX_RUN_CUDA] =
-        {.name = "run_cuda", .devices = true, .proc_and_sys = true, .unix_sockets = true, .memfd = true},
-    [SANDBOX_CC] = {.name = "cc", .address_space = true, .programs = true},
+        {.name = "run_cuda", .devices = true, .proc_and_sys = true, .unix_sockets = true, .memfd = true, .libraries = true},
+    [SANDBOX_CC] = {.name = "cc", .address_space = true, .libraries = true, .programs = true},
 };
 
 const char *sandbox_role_name(enum sandbox_role role)

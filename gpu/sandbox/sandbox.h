@@ -52,7 +52,12 @@ void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_s
 /* Last 64 KiB of what it wrote on stderr, cleaned. Borrowed. */
 const char *sandbox_stderr(struct sandbox_child *c);
 
-/* In the child: the list of lock-downs, in order. argv of `PROGRAM child ROLE ...`. Returns the layers reached. */
 /* In a child of SANDBOX_CC: a folder of its own, empty; "" in others. The supervisor removes it when the child has ended. */
 const char *sandbox_scratch(void);
+/*
+ * In a child: from now on nothing but this folder can be opened, and only to read. For one that has opened what it needs and goes on to
+ * work on text that asks for files. Where the kernel has no Landlock nothing changes.
+ */
+bool sandbox_narrow(const char *folder, struct err *err) MUST_CHECK;
+/* In the child: the list of lock-downs, in order. argv of `PROGRAM child ROLE ...`. Returns the layers reached. */
 bool sandbox_enter(int argc, char **argv, enum sandbox_role *ret_role, unsigned *ret_layers, struct err *err) MUST_CHECK;

@@ -104,15 +104,24 @@ static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int 
     return pid;
 }
 
+#define SCRATCH_DEPTH 16           /* Landlock lets a job make none at all */
+
+/* Follows no link: what the job left is removed, not what it points at. */
+static void remove_folder(int parent, const char *name, int depth)
+{
+    cleanup(fd) int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    cleanup(dir) DIR *d = fd >= 0 ? fdopendir(dup(fd)) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && unlinkat(fd, e->d_name, 0) != 0 && errno == EISDIR && depth > 0)
+            remove_folder(fd, e->d_name, depth - 1);
+    unlinkat(parent, name, AT_REMOVEDIR);
+}
+
 /* Where there is no private /tmp the folder is the host's, and the job may not remove it: it may write inside, not beside it. */
 static void scratch_remove(const char *path)
 {
-    cleanup(fd) int fd = *path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    cleanup(dir) DIR *d = fd >= 0 ? fdopendir(dup(fd)) : NULL;
-    for (struct dirent *e; d && (e = readdir(d));)
-        unlinkat(fd, e->d_name, 0);
-    if (fd >= 0)
-        rmdir(path);
+    if (*path)
+        remove_folder(AT_FDCWD, path, SCRATCH_DEPTH);
 }
 
 static bool spawn(const char *role, const struct sandbox_limits *limits, const struct sandbox_paths *paths,

@@ -130,6 +130,7 @@ bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, candidates_get;
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
+http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;
 http_handler ops_list, ops_get, ops_put, shape_hash_post;
 http_handler devices_list, signing_key_get, health_get, ready_get, metrics_get, openapi_get, problems_get;
 http_handler tokens_list, tokens_post, tokens_delete;

@@ -52,9 +52,31 @@ static bool evidence_read(const struct request *req, struct response *res, const
     return true;
 }
 
+/* It was withdrawn and nothing else is there: 410 with the reason. False: it was not, or the store cannot tell. */
+static bool respond_withdrawn(const struct request *req, struct response *res, const char *hash, const char *evidence)
+{
+    static const char *const told[] = {"candidate", "reason", "since", "evidence"};
+    cleanup(shelf) struct shelf shelf = {.changed = false};
+    struct err err = {0};
+    const json_t *entry = shelf_open(app_of(req)->store, hash, &shelf, &err) ? shelf_withdrawn(&shelf, evidence) : NULL;
+    if (!entry)
+        return false;
+    cleanup(buf) struct buf detail = {0};
+    json_t *extra = json_object();
+    buf_fmt(&detail, "the kernel of shape %.64s was withdrawn: %s", hash, json_str(entry, "reason", ""));
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        if (json_object_get(entry, told[i]))
+            json_object_set(extra, told[i], json_object_get(entry, told[i]));
+    json_put(extra, "nearest", shapes_nearest(app_of(req), hash));
+    respond_problem(req, res, 410, err_name(ERR_GONE), err_title(ERR_GONE), buf_cstr(&detail), extra);
+    return true;
+}
+
 static void respond_no_kernel(const struct request *req, struct response *res, const char *hash, const char *evidence)
 {
     char detail[256];
+    if (respond_withdrawn(req, res, hash, evidence))
+        return;
     if (evidence)
         snprintf(detail, sizeof detail, "there is no kernel with evidence \"%s\" for shape %.64s", evidence, hash);
     else

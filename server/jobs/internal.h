@@ -13,6 +13,7 @@
 #include "core/minisign.h"
 #include "core/shape.h"
 #include "server/generate/generate.h"
+#include "server/jobs/shelf.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +22,7 @@
 #define JOBS_OWNER_OPEN "open"           /* under which owner the store lists jobs */
 #define JOBS_OWNER_ENDED "ended"
 #define JOBS_TRIES 1000                  /* of a write that others got in the way of */
-#define MANIFEST_HISTORY 16
+#define REVALIDATION "revalidation"      /* by whom a kernel was withdrawn that was judged again and did not hold */
 #define PHASES_KEPT 64
 #define PHASE_MAX_BYTES 4096
 #define VERDICT_MAX_BYTES ((size_t)256 << 10)
@@ -101,9 +102,6 @@ const char *shape_state(const json_t *shape);
 bool shape_is_open(const json_t *shape);                 /* its search has not ended */
 /* {"candidate","time_ns","speedup","evidence"} of a judged candidate's figures; new reference. */
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
-double result_speedup(const json_t *result);             /* the median; 0: none */
-/* Whether `now` displaces `old` (both with "speedup" and "evidence"; old may be null). */
-bool result_beats(const json_t *now, const json_t *old);
 json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids]} */
 void external_key(const char *job, char *to, size_t size);
 void event_proposed(struct store_batch *b, const json_t *record);
@@ -164,15 +162,23 @@ enum step_result settle_baseline(struct run *r, json_t *record, struct judge_ans
 enum step_result settle_refused(struct run *r, json_t *record, const struct err *why);   /* the shape fails, the job goes on */
 enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a);
+/* The record gets its verdict, and the batch the candidate's last two events. */
+void run_judged(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a);
+/* The job's account after a judgement; nothing is under work then. */
+json_t *run_account(struct run *r, const struct judge_answer *a, const char *step);
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */
 enum step_result settle_close(struct run *r, int index);
 
+/* ---- revalidate.c ---- */
+bool run_revalidates(const struct run *r);               /* the job judges again what was judged before */
+bool run_revalidates_baseline(const struct run *r);      /* and that is a baseline */
+json_t *run_judged_before(struct run *r, struct err *err);           /* its record; new reference, NULL with err */
+enum step_result step_revalidate(struct run *r);
+enum step_result settle_revalidation(struct run *r, json_t *record, struct judge_answer *a);
+
 /* ---- manifest.c ---- */
-/*
- * Adds to the batch what makes `record` (judged, correct) the served kernel of the shape if it beats the one that is served now;
- * *ret_served says whether. The batch then expects the kernel to be as it was seen here.
- */
-bool manifest_offer(struct jobs *j, struct store_batch *b, const struct shape *s, const json_t *record, const json_t *result,
-                    bool *ret_served, struct err *err) MUST_CHECK;
+/* Puts `record` (judged, correct) among the shape's verified kernels; shelf_write then decides whether it is served. */
+bool manifest_offer(struct jobs *j, struct shelf *shelf, const struct shape *s, const json_t *record, const json_t *result,
+                    const char *instead_of, struct err *err) MUST_CHECK;
 /* Completes, stores and signs a certificate, stores source and blobs; their digests go into the record. */
 void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struct shape *s, json_t *record, struct judge_answer *a);

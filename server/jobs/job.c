@@ -154,20 +154,6 @@ json_t *result_new(const char *candidate, const json_t *figures, bool is_baselin
     return doc;
 }
 
-double result_speedup(const json_t *result)
-{
-    return json_num(json_object_get(result, "speedup"), "median", 0);
-}
-
-bool result_beats(const json_t *now, const json_t *old)
-{
-    if (!json_is_object(old))
-        return true;
-    bool now_measured = strcmp(json_str(now, "evidence", ""), "measured") == 0;
-    bool old_measured = strcmp(json_str(old, "evidence", ""), "measured") == 0;
-    return now_measured != old_measured ? now_measured : result_speedup(now) > result_speedup(old);
-}
-
 void external_key(const char *job, char *to, size_t size)
 {
     snprintf(to, size, "external/%s", job);

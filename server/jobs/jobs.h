@@ -21,7 +21,8 @@
  *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
  *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
  *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
- *             "created","judged"|null,"links"}
+ *             "created","judged"|null,"decision"?: an admin's of a held one,
+ *             {"decision":"released"|"refused","reason","by","time","job"?},"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
  *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
@@ -31,7 +32,10 @@
  *             "served_since","history":[{"candidate","speedup","time_ns","evidence","served_since","until"}...newest first, at most 16],"links"}
  *            An emulated kernel never displaces a measured one; within one kind of evidence the higher median of the speed-up wins.
  *
- * Events (docs of store_event): job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
+ *            What else was verified for the shape, and what was withdrawn: shelf.h.
+ *
+ * Events (docs of store_event): kernel.state {"shape_hash","candidate","state":"quarantined"|"restored"|"revalidated"|"unclear"|"released"|
+ * "refused","reason"?,"serves"|null}, of a job only where one judged again; job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
  * candidate.phase {"candidate","shape_hash", what the judge says of the phase}; candidate.timed {"candidate","shape_hash","time_ns",
  * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
  * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
@@ -40,6 +44,7 @@
 #pragma once
 #include "core/candidate.h"
 #include "gpu/spawn.h"
+#include "server/jobs/shelf.h"
 #include "store/store.h"
 
 struct jobs;
@@ -94,5 +99,16 @@ bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *reques
 /* The same with a record STORE_IDEMPOTENCY `key` = `answer` + {"candidate": id, "body": the candidate}; as jobs_submit_once. */
 bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *request, const char *key, const json_t *answer,
                              json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
+/*
+ * Judges a shape's kernel again, as a job of generator "revalidate" ("revalidates":{"candidate","is_baseline","released"?}): right, and its
+ * certificate is renewed; not, and it is withdrawn with the verdict as the reason. order->candidate NULL: the served one, else the one
+ * withdrawn last. A job that does so already is given again. ERR_NOT_FOUND, ERR_UNPROCESSABLE (its operator is another one now), ERR_BUSY.
+ */
+bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
+/*
+ * The same for a candidate that is held: from here on only what is impossible is implausible. It is served where it passes and is the
+ * best. ERR_CONFLICT: it is not held, or was refused.
+ */
+bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);

@@ -119,6 +119,9 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
         json_put_num(task, "baseline_time_ns", baseline_ns);
     if (ptx.size)
         json_put_str(task, "baseline_ptx", ptx.data);
+    const json_t *released = json_object_get(json_object_get(r->job, "revalidates"), "released");
+    if (released)
+        json_put(task, "released", json_incref((json_t *)(uintptr_t)released));
     json_put_str(task, "job", r->e->id);
     json_put_str(task, "candidate_id", json_str(record, "id", ""));
     *ret = task;

@@ -1,6 +1,6 @@
 /*
  * What is served: the certificate with what only the server knows, its signature over the exact bytes, the artifacts as blobs, and
- * the kernel's manifest. One kernel a shape; what it displaced stays in a bounded history.
+ * the kernel's manifest. What is served of a shape, and since when, is the shelf's to decide (shelf.h).
  */
 #include "server/jobs/internal.h"
 
@@ -30,7 +30,6 @@ static json_t *certificate_complete(const struct judge_answer *a, const struct s
     json_put_str(doc, "job", json_str(record, "job", ""));
     json_put_str(doc, "candidate", json_str(record, "id", ""));
     json_put_bool(doc, "is_baseline", json_bool(record, "is_baseline", false));
-    json_put_str(doc, "proteus_version", PROTEUS_VERSION);
     return doc;
 }
 
@@ -74,25 +73,6 @@ static bool resolve_plan(const struct shape *s, const json_t *candidate, struct 
            err_set(err, ERR_INTERNAL, "a judged candidate's plan does not resolve: %s", why);
 }
 
-static void put_history(json_t *manifest, const json_t *old, const char *now)
-{
-    static const char *const keys[] = {"candidate", "speedup", "time_ns", "evidence", "served_since"};
-    json_t *history = json_array(), *item;
-    size_t i;
-    json_put(manifest, "history", history);
-    if (!old)
-        return;
-    json_t *brief = json_object();
-    for (i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (json_object_get(old, keys[i]))
-            json_object_set(brief, keys[i], json_object_get(old, keys[i]));
-    json_put_str(brief, "until", now);
-    json_array_append_new(history, brief);
-    json_array_foreach(json_object_get(old, "history"), i, item)
-        if (json_array_size(history) < MANIFEST_HISTORY)
-            json_array_append(history, item);
-}
-
 static void put_parts(json_t *manifest, const json_t *record, const char *hash)
 {
     json_t *digests = json_object(), *sizes = json_object(), *links = json_object();
@@ -118,8 +98,7 @@ static void put_parts(json_t *manifest, const json_t *record, const char *hash)
     json_put(manifest, "links", links);
 }
 
-static bool manifest_new(const struct shape *s, const json_t *record, const json_t *result, const json_t *old, json_t **ret,
-                         struct err *err)
+static bool manifest_new(const struct shape *s, const json_t *record, const json_t *result, json_t **ret, struct err *err)
 {
     const json_t *candidate = json_object_get(record, "candidate"), *figures = json_object_get(record, "figures");
     cleanup(mem) void *memory = xalloc(sizeof(struct plan));
@@ -128,7 +107,6 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     if (!resolve_plan(s, candidate, plan, err) || !plan_preconditions(plan, s, json_str(record, "toolkit", NULL), &before, err))
         return false;
     struct hash_hex hash = shape_hash(s);
-    struct rfc3339 now = clock_text(clock_wall_ns());
     bool is_baseline = json_bool(record, "is_baseline", false);
     json_t *doc = json_object();
     json_put_str(doc, "shape_hash", hash.text);
@@ -152,26 +130,17 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
         json_put(doc, "toolkit", json_incref(json_object_get(record, "toolkit")));
     put_parts(doc, record, hash.text);
     json_put(doc, "preconditions", json_incref(before));
-    json_put_str(doc, "served_since", now.text);
-    put_history(doc, old, now.text);
     *ret = doc;
     return true;
 }
 
-bool manifest_offer(struct jobs *j, struct store_batch *b, const struct shape *s, const json_t *record, const json_t *result,
-                    bool *ret_served, struct err *err)
+bool manifest_offer(struct jobs *j, struct shelf *shelf, const struct shape *s, const json_t *record, const json_t *result,
+                    const char *instead_of, struct err *err)
 {
-    cleanup(json) json_t *old = NULL, *manifest = NULL;
-    struct err why = {0};
-    struct hash_hex hash = shape_hash(s);
-    if (!store_get(j->store, STORE_KERNEL, hash.text, &old, &why) && why.code != ERR_NOT_FOUND)
-        return err_set(err, why.code, "%s", why.text);
-    *ret_served = result_beats(result, old);
-    if (!*ret_served)
-        return true;
-    if (!manifest_new(s, record, result, old, &manifest, err))
+    (void)j;
+    cleanup(json) json_t *manifest = NULL;
+    if (!manifest_new(s, record, result, &manifest, err))
         return false;
-    store_expect(b, STORE_KERNEL, hash.text, old);
-    store_put(b, STORE_KERNEL, hash.text, NULL, manifest);
+    shelf_offer(shelf, manifest, candidate_digest(json_object_get(record, "candidate")).text, instead_of);
     return true;
 }

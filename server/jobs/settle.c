@@ -54,8 +54,7 @@ static void event_verdict(struct store_batch *b, const json_t *record)
     store_event(b, "candidate.verdict", json_str(record, "job", ""), doc);
 }
 
-/* The record gets its verdict, and the batch the candidate's last two events. */
-static void judge_record(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
+void run_judged(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
 {
     if (!verdict_small(&a->verdict)) {
         json_decref(a->verdict.detail);
@@ -72,8 +71,7 @@ static void judge_record(struct run *r, struct store_batch *b, json_t *record, s
     event_verdict(b, record);
 }
 
-/* The job's account after a judgement; nothing is under work then. */
-static json_t *account(struct run *r, const struct judge_answer *a, const char *step)
+json_t *run_account(struct run *r, const struct judge_answer *a, const char *step)
 {
     json_t *next = run_next(r);
     run_spend(next, "gpu_seconds", (double)a->gpu_ns / 1e9);
@@ -86,9 +84,12 @@ enum step_result settle_baseline(struct run *r, json_t *record, struct judge_ans
 {
     bool external = strcmp(json_str(r->job, "generator", ""), "external") == 0;
     bool right = verdict_is_correct(a->verdict.code);
-    json_t *next = account(r, a, right && !external ? "propose" : "pick"), *shape = job_shape(next, r->shape_index);
+    if (run_revalidates_baseline(r))
+        return settle_revalidation(r, record, a);
+    const char *then = !right || external ? "pick" : run_revalidates(r) ? "revalidate" : "propose";
+    json_t *next = run_account(r, a, then), *shape = job_shape(next, r->shape_index);
     struct store_batch *b = store_batch_new();
-    judge_record(r, b, record, a);
+    run_judged(r, b, record, a);
     if (right) {
         json_t *result = result_new(json_str(record, "id", ""), a->figures, true);
         json_put(shape, "baseline", result);
@@ -105,7 +106,7 @@ enum step_result settle_baseline(struct run *r, json_t *record, struct judge_ans
 enum step_result settle_refused(struct run *r, json_t *record, const struct err *why)
 {
     struct judge_answer none = {0};
-    json_t *next = account(r, &none, "pick"), *shape = job_shape(next, r->shape_index);
+    json_t *next = run_account(r, &none, "pick"), *shape = job_shape(next, r->shape_index);
     struct store_batch *b = store_batch_new();
     json_put_str(record, "state", "dropped");
     store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
@@ -114,26 +115,48 @@ enum step_result settle_refused(struct run *r, json_t *record, const struct err 
     return run_commit(r, b, next, NULL);
 }
 
+/* The candidate, and the baseline with it: what is left to serve when the candidate is withdrawn. */
+static bool offer_both(struct run *r, struct shelf *shelf, const json_t *shape, const json_t *record, const json_t *result, struct err *err)
+{
+    const json_t *base = json_object_get(shape, "baseline");
+    cleanup(json) json_t *base_record = NULL;
+    return store_get(r->j->store, STORE_CANDIDATE, json_str(base, "candidate", ""), &base_record, err) &&
+           manifest_offer(r->j, shelf, &r->shape, base_record, base, NULL, err) &&
+           manifest_offer(r->j, shelf, &r->shape, record, result, NULL, err);
+}
+
+static bool is_served(const struct shelf *shelf, const char *id)
+{
+    return shelf_serves(shelf) && strcmp(shelf_serves(shelf), id) == 0;
+}
+
 /* The candidate's verdict stands. Where it is the shape's new best, the served kernel is decided in the same transaction. */
 static enum step_result finish_candidate(struct run *r, json_t *record, struct judge_answer *a, bool retested)
 {
     for (int tries = 0; tries < JOBS_TRIES; tries++) {
         struct err err = {0};
         struct store_batch *b = store_batch_new();
-        json_t *next = account(r, a, "propose"), *shape = job_shape(next, r->shape_index);
+        json_t *next = run_account(r, a, "propose"), *shape = job_shape(next, r->shape_index);
         const char *id = json_str(record, "id", ""), *hash = json_str(shape, "shape_hash", "");
         cleanup(json) json_t *result = result_new(id, a->figures, false);
-        judge_record(r, b, record, a);
+        cleanup(shelf) struct shelf shelf = {.changed = false};
+        run_judged(r, b, record, a);
+        bool best = retested && a->verdict.code == VERDICT_OK && result_beats(result, json_object_get(shape, "best"));
+        bool held = candidate_is_held(record);
+        bool ready = (!best && !held) || shelf_open(r->j->store, hash, &shelf, &err);
+        if (!ready || (best && !offer_both(r, &shelf, shape, record, result, &err))) {
+            store_batch_free(b);
+            json_decref(next);
+            return run_fail(r, &err);
+        }
+        if (held)
+            shelf_hold(&shelf, id, a->verdict.text);
+        if (best || held)
+            shelf_write(&shelf, b);
         json_put_int(shape, "tried", json_int(shape, "tried", 0) + 1);
-        if (retested && a->verdict.code == VERDICT_OK && result_beats(result, json_object_get(shape, "best"))) {
-            bool served = false;
-            if (!manifest_offer(r->j, b, &r->shape, record, result, &served, &err)) {
-                store_batch_free(b);
-                json_decref(next);
-                return run_fail(r, &err);
-            }
+        if (best) {
             json_put(shape, "best", json_incref(result));
-            event_best(b, next, hash, result, false, served, false);
+            event_best(b, next, hash, result, false, is_served(&shelf, id), false);
         }
         bool conflict;
         enum step_result done = run_commit(r, b, next, &conflict);
@@ -152,7 +175,7 @@ enum step_result settle_triage(struct run *r, json_t *record, struct judge_answe
     if (a->verdict.code != VERDICT_OK || !result_beats(result, best))
         return finish_candidate(r, record, a, false);
     struct store_batch *b = store_batch_new();
-    json_t *next = account(r, a, "confirm");
+    json_t *next = run_account(r, a, "confirm");
     json_put_str(next, "current", json_str(record, "id", ""));
     json_put_str(record, "state", "judging");
     json_put(record, "triage", bounded_figures(a->figures));
@@ -176,20 +199,22 @@ enum step_result settle_close(struct run *r, int index)
     for (int tries = 0; tries < JOBS_TRIES; tries++) {
         struct err err = {0};
         cleanup(json) json_t *record = NULL;
+        cleanup(shelf) struct shelf shelf = {.changed = false};
         struct store_batch *b = store_batch_new();
         json_t *next = run_next(r), *shape = job_shape(next, index);
         const json_t *best = json_object_get(shape, "best");
         const char *id = json_str(best, "candidate", "");
         json_put_str(shape, "state", "done");
         if (strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
-            bool served = false;
             if (!run_load_shape(r, index, &err) || !store_get(r->j->store, STORE_CANDIDATE, id, &record, &err) ||
-                !manifest_offer(r->j, b, &r->shape, record, best, &served, &err)) {
+                !shelf_open(r->j->store, json_str(shape, "shape_hash", ""), &shelf, &err) ||
+                !manifest_offer(r->j, &shelf, &r->shape, record, best, NULL, &err)) {
                 store_batch_free(b);
                 json_decref(next);
                 return run_fail(r, &err);
             }
-            event_best(b, next, json_str(shape, "shape_hash", ""), best, true, served, false);
+            shelf_write(&shelf, b);
+            event_best(b, next, json_str(shape, "shape_hash", ""), best, true, is_served(&shelf, id), false);
         }
         bool conflict;
         enum step_result done = run_commit(r, b, next, &conflict);

@@ -3,6 +3,8 @@
  * baselines judged first and then takes what comes for any shape.
  *
  *   start ─ pick ─ judge(baseline) ─ propose ─ judge ─ [confirm] ─ propose ... ─ close ─ pick ... ─ end
+ *
+ * A job that judges something again goes from its baseline to revalidate and rejudge (revalidate.c).
  */
 #include "server/jobs/internal.h"
 
@@ -77,11 +79,17 @@ static enum step_result take_on(struct run *r, struct store_batch *b, json_t *ne
 static enum step_result begin_shape(struct run *r, int index)
 {
     struct err err = {0};
-    cleanup(json) json_t *doc = NULL, *record = NULL;
-    if (!run_load_shape(r, index, &err) || !candidate_load(r->shape.op->dir, "baseline", &doc, &err))
+    cleanup(json) json_t *doc = NULL, *record = NULL, *before = NULL, *origin = NULL;
+    bool again = run_revalidates_baseline(r);      /* that very baseline, not what the operator's folder has now */
+    if (!run_load_shape(r, index, &err) || (again && !(before = run_judged_before(r, &err))) ||
+        (!again && !candidate_load(r->shape.op->dir, "baseline", &doc, &err)))
         return run_fail(r, &err);
     struct id id = id_new("cand");
-    record = candidate_record_new(id.text, r->e->id, shape_hash(&r->shape).text, r->shape.op->name, doc, NULL, true);
+    if (again) {
+        doc = json_incref(json_object_get(before, "candidate"));
+        origin = json_pack("{s:s}", "revalidates", json_str(before, "id", ""));
+    }
+    record = candidate_record_new(id.text, r->e->id, shape_hash(&r->shape).text, r->shape.op->name, doc, origin, true);
     struct store_batch *b = store_batch_new();
     json_t *next = run_next(r);
     json_put_str(job_shape(next, index), "state", "baseline");
@@ -363,6 +371,11 @@ static enum step_result step_confirm(struct run *r)
     return judge_current(r, "retest", settle_retest);
 }
 
+static enum step_result step_rejudge(struct run *r)
+{
+    return judge_current(r, "retest", settle_revalidation);
+}
+
 static enum step_result step_close(struct run *r)
 {
     size_t i;
@@ -382,7 +395,9 @@ static enum step_result step_close(struct run *r)
     X("propose", step_propose)  \
     X("judge", step_judge)      \
     X("confirm", step_confirm)  \
-    X("close", step_close)
+    X("close", step_close)      \
+    X("revalidate", step_revalidate) \
+    X("rejudge", step_rejudge)
 
 step_fn *step_find(const char *name)
 {

@@ -1,0 +1,20 @@
+/*
+ * What a certificate must hold, as one table: all that a stranger needs to repeat the judgement. The judge's tests, `proteus verify`
+ * and whoever writes one check it by the same rows, so that an item which is promised and not there is found.
+ *
+ * Beyond presence: evidence, mode and device say the same; a retest's processes, seeds, poisons and buffers are others than the first
+ * judgement's and than each other's; of a hidden regime it holds how large the errors were and never a value.
+ */
+#pragma once
+#include "core/json.h"
+
+#define CERTIFICATE_FORMAT "proteus-certificate-v1"
+
+/* ERR_INVALID names the first item that is missing or does not fit, by its path. */
+bool certificate_check(const json_t *certificate, struct err *err) MUST_CHECK;
+/* How many rows of the table count for this one (others are for measured ones, for retested ones). */
+int certificate_items(const json_t *certificate);
+/* Only that the retest was fresh; true where there was none. */
+bool certificate_fresh(const json_t *certificate, struct err *err) MUST_CHECK;
+/* The record of one phase, borrowed; NULL: it was not run. */
+const json_t *certificate_phase(const json_t *certificate, const char *name);

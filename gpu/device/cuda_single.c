@@ -1,0 +1,135 @@
+/*
+ * The other two modes, and warming up. None of their figures is ever compared with a figure of another mode.
+ *
+ *   cold, isolated   one launch after a flush of L2: memory of nobody's, twice the size of L2, is written and then read. Written, so that
+ *                    what the candidate left is gone whatever it hinted; read, so that the lines left behind are mostly clean and their
+ *                    write-back is not charged to the launch. Events around one launch say 5 us too much for a short kernel: the duration
+ *                    is the tracing library's (cuda_audit.c), the events' value is kept to check it by.
+ *   eager            one launch from the host after another, each waited for: wall clock. What a caller without graphs gets.
+ *   warming up       one graph again and again until the card was busy with it and its clock stands still. Nothing of it is a sample.
+ */
+#include "gpu/device/cuda_sets.h"
+
+#define EMPTY_LAUNCHES 9
+#define CLOCK_PROBES 5
+#define CLOCK_STABLE 0.01
+
+static bool ready(const struct device_program *p, int launches, struct err *err)
+{
+    if (!cuda_alive(p->device, err))
+        return false;
+    return (p->sets && launches > 0) || err_set(err, ERR_INVALID, "launches need a set-up, and at least one of them");
+}
+
+/* One launch of the plan; a failure that comes back here has ended the context. */
+static CUresult launch_plan(const struct device_program *p, int set, int *ret_step)
+{
+    CUdeviceptr addresses[PROGRAM_MAX_BUFFERS];
+    CUresult r = CUDA_SUCCESS;
+    sets_addresses(p, set, addresses);
+    for (*ret_step = 0; *ret_step < p->plan.step_count && r == CUDA_SUCCESS; ++*ret_step)
+        r = step_launch(p, *ret_step, addresses);
+    --*ret_step;
+    return r;
+}
+
+static bool ended(struct device_program *p, CUresult r, int step, struct device_fault *fault, struct err *err)
+{
+    p->device->dead = true;
+    return fault_from_cu(fault, r, &p->plan, step, err);
+}
+
+static bool cold_launch(struct device_program *p, int set, double *ret_event_ns, struct device_fault *fault, struct err *err)
+{
+    struct device *d = p->device;
+    struct cuda_sets *s = p->sets;
+    int step = -1;
+    float ms = 0;
+    if (!sets_flush(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+        return false;
+    CUresult r = cu.cuEventRecord(s->begin, d->stream);
+    if (r == CUDA_SUCCESS)
+        r = launch_plan(p, set, &step);
+    if (r == CUDA_SUCCESS)
+        r = cu.cuEventRecord(s->end, d->stream);
+    if (r == CUDA_SUCCESS)
+        r = cu.cuStreamSynchronize(d->stream);
+    if (r != CUDA_SUCCESS)
+        return ended(p, r, step, fault, err);
+    if (!CU(err, cuEventElapsedTime, &ms, s->begin, s->end))
+        return false;
+    *ret_event_ns = (double)ms * 1e6;
+    return true;
+}
+
+bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err)
+{
+    struct device *d = p->device;
+    if (!ready(p, launches, err) || !sets_restore(p, false, err))
+        return false;
+    ret->flush_bytes = (int64_t)p->sets->sweep_bytes;
+    ret->cold_count = 0;
+    /* What nothing takes, by the same clock. */
+    for (int n = 0; n < EMPTY_LAUNCHES; n++)
+        if (!helper_launch(d, d->empty, 1, 32, 0, NULL, err))
+            return false;
+    for (int n = 0; n < launches && n < p->sets->count && n < DEVICE_MAX_COLD && fault->code == VERDICT_OK; n++)
+        if (!cold_launch(p, n, &ret->cold_event_ns[ret->cold_count++], fault, err))
+            return false;
+    return true;
+}
+
+bool cuda_time_eager(struct device_program *p, const struct device_time_block *how, int64_t *ret_wall_ns,
+                     struct device_fault *fault, struct err *err)
+{
+    struct device *d = p->device;
+    if (!ready(p, how->launches, err))
+        return false;
+    struct cuda_sets *s = p->sets;
+    if (how->launches > s->count)
+        return err_set(err, ERR_INVALID, "%d launches on %d sets: one of them would find its inputs changed", how->launches, s->count);
+    device_set_order(how->order_seed, s->count, s->order);
+    if (!sets_restore(p, false, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+        return false;
+    for (int n = 0; n < how->launches; n++) {
+        int step = -1;
+        int64_t from = raw_ns();
+        CUresult r = launch_plan(p, s->order[n], &step);
+        if (r == CUDA_SUCCESS)
+            r = cu.cuStreamSynchronize(d->stream);
+        ret_wall_ns[n] = raw_ns() - from;
+        if (r != CUDA_SUCCESS)
+            return ended(p, r, step, fault, err);
+    }
+    s->launches = 0;                /* no block's outputs are there any more */
+    return true;
+}
+
+bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how, struct device_sample *ret,
+                    struct device_fault *fault, struct err *err)
+{
+    double last[CLOCK_PROBES] = {0};
+    int64_t busy_ns = 0, cap_ns = raw_ns() + how->cap_ns;
+    if (!ready(p, how->launches, err))
+        return false;
+    struct cuda_sets *s = p->sets;
+    int launches = how->launches < s->count ? how->launches : s->count;
+    device_set_order(how->order_seed, s->count, s->order);
+    if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
+        return fault->code != VERDICT_OK;
+    for (int i = 0;; i++) {
+        /* Restored each time: an index that a launch moved on must not run away. */
+        if (!sets_restore(p, false, err) || !sets_launch(p, ret, fault, err) || fault->code != VERDICT_OK)
+            return fault->code != VERDICT_OK;
+        busy_ns += ret->event_ns;
+        last[i % CLOCK_PROBES] = ret->sm_clock_mhz;
+        double low = last[0], high = last[0];
+        for (int k = 1; k < CLOCK_PROBES; k++)
+            low = last[k] < low ? last[k] : low, high = last[k] > high ? last[k] : high;
+        bool steady = i >= CLOCK_PROBES - 1 && high - low <= CLOCK_STABLE * high;
+        if ((busy_ns >= how->busy_ns && steady) || raw_ns() >= cap_ns)
+            break;
+    }
+    s->launches = 0;
+    return true;
+}
