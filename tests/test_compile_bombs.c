@@ -135,16 +135,16 @@ static void switched(struct buf *to)
 static void ptx_registers(struct buf *to)
 {
     unsigned seed = 1;
-    buf_str(to, HEAD ".visible .entry k(.param .u64 a)\n{\n.reg .b32 %r<2200>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1,[a];\n");
-    for (int i = 0; i < 2200; i++)
+    buf_str(to, HEAD ".visible .entry k(.param .u64 a)\n{\n.reg .b32 %r<1900>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1,[a];\n");
+    for (int i = 0; i < 1900; i++)
         buf_fmt(to, "ld.global.u32 %%r%d,[%%rd1+%d];\n", i, 4 * i);
-    for (int i = 0; i < 3300; i++) {
+    for (int i = 0; i < 2600; i++) {
         unsigned n[4];
         for (int k = 0; k < 4; k++)
-            n[k] = (seed = seed * 1103515245u + 12345u) / 65536 % 2200;
+            n[k] = (seed = seed * 1103515245u + 12345u) / 65536 % 1900;
         buf_fmt(to, "mad.lo.s32 %%r%u,%%r%u,%%r%u,%%r%u;\n", n[0], n[1], n[2], n[3]);
     }
-    for (int i = 0; i < 2200; i++)
+    for (int i = 0; i < 1900; i++)
         buf_fmt(to, "st.global.u32 [%%rd1+%d],%%r%d;\n", 4 * i, i);
     buf_str(to, "ret;\n}\n");
 }
@@ -153,9 +153,9 @@ static void ptx_branches(struct buf *to)
 {
     unsigned seed = 1;
     buf_str(to, HEAD ".visible .entry k(.param .u64 a)\n{\n.reg .b32 %r<300>;\n.reg .pred %p<2>;\n.reg .b64 %rd<4>;\nld.param.u64 %rd1,[a];\n");
-    for (int i = 0; i < 2200; i++) {
+    for (int i = 0; i < 1900; i++) {
         seed = seed * 1103515245u + 12345u;
-        buf_fmt(to, "L%d: ld.global.u32 %%r%d,[%%rd1+%d];\nsetp.eq.s32 %%p1,%%r%d,%d;\n@%%p1 bra L%u;\n", i, i % 300, 4 * (i % 300), i % 300, i, seed / 65536 % 2200);
+        buf_fmt(to, "L%d: ld.global.u32 %%r%d,[%%rd1+%d];\nsetp.eq.s32 %%p1,%%r%d,%d;\n@%%p1 bra L%u;\n", i, i % 300, 4 * (i % 300), i % 300, i, seed / 65536 % 1900);
     }
     buf_str(to, "ret;\n}\n");
 }
