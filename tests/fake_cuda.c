@@ -127,6 +127,8 @@ static void run_candidate(float *x, float *s, float *y, float *w, int n)
         *(volatile float *)8 = 1;
     if (what && strcmp(what, "fails_2m") == 0 && (uintptr_t)x % GRANULE == 0 && (uintptr_t)y % GRANULE == 0)
         *(volatile float *)8 = 1;
+    if (what && strcmp(what, "crashes") == 0)
+        *(volatile float *)16 = 1;
     if (what && strcmp(what, "past_end") == 0)
         ((volatile float *)y)[n] = 1;
     if (what && strcmp(what, "write_input") == 0)

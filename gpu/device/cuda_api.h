@@ -121,6 +121,8 @@ bool prints_clear(struct device *d, struct err *err) MUST_CHECK;
 bool prints_add(struct device *d, int at, CUdeviceptr from, uint64_t bytes, uint64_t salt, struct err *err) MUST_CHECK;
 bool prints_take(struct device *d, uint64_t ret[SCRUB_PRINTS], struct err *err) MUST_CHECK;
 
+/* Asks for what the step needs, so that a launch can only fail for reasons that are seen here first. */
+bool cuda_prepare_step(struct device_program *p, int step, struct device_fault *fault, struct err *err) MUST_CHECK;
 /* One launch or memset of the plan with buffers at these addresses, on the device's stream (which may be capturing). */
 CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr *addresses);
 
