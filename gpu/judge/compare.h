@@ -10,6 +10,9 @@
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
  *
+ * Where an operator's steps may round between them (op.json "intermediates"), the reference comes with a second result that does:
+ * its distance from the first, tile by tile, is allowed like the baseline's error, in every mode.
+ *
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
  * keep its bits is in no tile. Pure; any thread.
  *
@@ -32,7 +35,7 @@ struct compare_tolerance compare_tolerance(const struct op *op, const struct ten
 struct compare_case {
     const struct op *op;
     const struct tensor *tensor;     /* an inout or an output */
-    const double *reference;         /* `elements` doubles, row-major, not rounded */
+    const double *reference;         /* op_results(op) x `elements` doubles, row-major, not rounded */
     const void *got;                 /* `bytes` long, with the tensor's strides; so are the two below */
     const void *baseline;            /* what the baseline gave for the same inputs; NULL: none */
     const void *before;              /* inout: the content before the launch; an output's poison, for its gaps; NULL: not looked at */
