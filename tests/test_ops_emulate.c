@@ -339,8 +339,8 @@ static void test_mistakes(void)
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":2,\"d\":64,\"T\":100}}", "w < WARPS; w++) {", "w < WARPS - 1; w++) {"},
         {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "warp_sum(sum) / V + norm_eps", "warp_sum(sum) / V"},
         {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "values[w + 1];", "values[w];"},
-        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "held[r][i]);\n", "load((const __nv_bfloat16 *)nullptr + 0 * (r + i)));\n"},
-        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "float u = (v[r] - warp_sum(sum)) * beta;", "float u = __bfloat162float(__float2bfloat16((v[r] - warp_sum(sum)) * beta * 0.98f));"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "* K + x, held[r][i]);", "* K + x, __half2float(__float2half_rn(held[r][i])));"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "float u = (v[r] - warp_sum(sum)) * beta;", "float u = (v[r] - warp_sum(sum)) * beta * 0.98f;"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         if (!only || strstr(mistakes[i].shape, only))
@@ -407,6 +407,7 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":128,\"V\":64}}", 0},
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":12,\"HK\":1,\"d\":72,\"T\":150}}", 0},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":3,\"N\":88,\"K\":520}}", 2},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":17,\"N\":64,\"K\":1024},\"dtypes\":{\"io\":\"f16\"}}", 2},
