@@ -238,8 +238,8 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (!isfinite(w->rounded[i]))
             continue;
         magnitude_add(w, i, tile_rms);
-        double scale = larger(tile_rms, fabs(r)), off = fabs(w->got[i] - r) - w->tolerance.factor * w->tile_between;
-        double error = against(off > 0 ? off : 0, scale);
+        double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * w->tile_between;
+        double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
         if (error > w->tolerance.max)
             w->beyond++;
         if (error > w->ret->worst || w->worst_at < 0) {
@@ -249,7 +249,7 @@ static void tile_elements(struct walk *w, double tile_rms)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))
-            w->ret->baseline_worst = larger(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
+            w->ret->baseline_worst = larger(w->ret->baseline_worst, against(larger(fabs(w->baseline[i] - r) - granted, 0), scale));
     }
 }
 
@@ -414,7 +414,7 @@ static void judge_whole(struct walk *w)
     double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = root_mean(s->reference, s->n);
     r->rms = against(error, reference);
     if (w->c->baseline) {
-        r->baseline_rms = against(baseline, reference);
+        r->baseline_rms = against(larger(baseline - w->tolerance.factor * root_mean(s->between, s->n), 0), reference);
         r->ratio = baseline > 0 ? error / baseline : error > 0 ? -1 : 0;
     }
     if (r->wrong_class) {

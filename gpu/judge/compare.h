@@ -68,9 +68,9 @@ struct compare_result {
     int64_t index[OP_MAX_DIMS];
     double got, wanted;
     int64_t elements, unchanged, wrong_class;    /* compared; kept their bits; of the wrong class */
-    double worst;                    /* largest |error| / max(RMS of the tile, |reference|) */
+    double worst;                                /* largest |error| / max(RMS of the tile, |reference|), beyond what steps may round */
     double rms;                      /* RMS(error) / RMS(reference) */
-    double baseline_worst, baseline_rms;         /* the same of the baseline; -1: none given */
+    double baseline_worst, baseline_rms;         /* the same of the baseline, RMS too beyond what steps may round; -1 */
     double ratio;                    /* RMS(error) / RMS(error of the baseline); -1: none given, or it makes none */
     double worst_tile;               /* largest RMS(error) of a tile against what the tile may have; over 1 fails */
     double bias;                     /* larger of the two means against what they may be; over 1 fails */
