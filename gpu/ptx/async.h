@@ -57,8 +57,8 @@ struct worker;
 
 /* What is ordered before whoever is told: clocks of a block's warps (race_object.c). */
 struct race_object {
-    uint32_t seen[32], fence[32], horizon, fence_horizon;
-    bool has_fence;
+    uint32_t seen[32], fence[32], far[32], horizon, fence_horizon;
+    bool has_fence, has_far;
 };
 
 struct mbarrier {
