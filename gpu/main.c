@@ -21,7 +21,7 @@
 
 struct options {
     const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
-    const char *shape, *candidate, *baseline, *mode, *target;
+    const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
     const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
     char **arguments;               /* what is left: files */
@@ -39,6 +39,7 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--candidate", "FILE", FLAG(candidate),
      "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
     {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
+    {"--op-digest", "HEX", FLAG(op_digest), "judge-file: refuse where the operator is another one than this"},
     {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
     {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
     {"--corpus", "DIR", FLAG(corpus), "selftest: folder with attacks/ and honest/ (default: beside the operators)"},
@@ -287,6 +288,8 @@ static bool make_task(const struct options *o, const struct judge_config *c, jso
     json_put(task, "candidate", steal(&candidate));
     json_put(task, "baseline", baseline ? steal(&baseline) : json_null());
     json_put_str(task, "mode", o->mode ? o->mode : "full");
+    if (o->op_digest)
+        json_put_str(task, "op_digest", o->op_digest);
     *ret = steal(&task);
     return true;
 }

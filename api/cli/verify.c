@@ -1,5 +1,7 @@
 #include "api/cli/verify.h"
 
+#include "core/candidate.h"
+#include "core/certificate.h"
 #include "core/hash.h"
 #include "core/minisign.h"
 
@@ -168,6 +170,29 @@ static void check_digests(struct check *c, const json_t *certificate)
     }
 }
 
+/* All that the contract lists is in it, and its retest was in other processes with other seeds. */
+static void check_certificate(struct check *c, const json_t *certificate)
+{
+    struct err err = {0};
+    if (certificate_check(certificate, &err))
+        say(c, true, "certificate", "all %d items that one of its kind must hold are there%s", certificate_items(certificate),
+            certificate_phase(certificate, "retest") ? "; its retest used no process and no seed twice" : "");
+    else
+        say(c, false, "certificate", "%s", err.text);
+}
+
+/* What was judged is this source with the plan, defines and options that the certificate holds. */
+static void check_program(struct check *c, const json_t *certificate)
+{
+    const struct bundle_file *source = find(c->bundle, "source");
+    cleanup(json) json_t *candidate = json_copy(json_object_get(certificate, "program"));
+    if (!source || !json_is_object(candidate))
+        return;         /* said already */
+    json_put(candidate, "source", json_stringn(source->data, source->size));
+    bool same = json_object_get(candidate, "source") && !strcmp(candidate_digest(candidate).text, json_str(json_object_get(certificate, "digests"), "candidate", ""));
+    say(c, same, "program", same ? "source, plan, defines and options are those that were judged" : "source, plan, defines and options are not those that were judged");
+}
+
 /* ---- shape ---- */
 #define AXES_MAX 24
 #define UNKEYED_MAX 4
@@ -311,6 +336,8 @@ bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, con
     if (!json_parse(f->data, f->size, &certificate, &err))
         return say(&c, false, "certificate", "%s", err.text);
     check_digests(&c, certificate);
+    check_certificate(&c, certificate);
+    check_program(&c, certificate);
     check_shape(&c, certificate, wanted_hash);
     check_manifest(&c, certificate);
     if (c.all_ok && ret_certificate)
