@@ -23,7 +23,7 @@
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
 
 static const struct effort efforts[] = {
-    [MODE_TRIAGE] = {12, 2, 12, 2, 0},
+    [MODE_TRIAGE] = {12, 4, 12, 2, 0},
     [MODE_FULL] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS},
     [MODE_RETEST] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS / 3},
 };
