@@ -12,7 +12,7 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 
 /* When a row counts; all of its bits must hold. */
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
-       AUDITED = 32, RULED = 64 /* one table of all rules on timers */, RULED_APART = 128 /* the audit's rules in its phase */ };
+       AUDITED = 32 };
 
 /* X(path, kind, when) */
 #define CERTIFICATE_ROWS(X)                                                                                                      \
@@ -52,16 +52,14 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("timing/statistics/candidate/median_ns", POSITIVE, MEASURED) X("timing/statistics/baseline/median_ns", POSITIVE, MEASURED) \
     X("timing/control/*/ratio/median", POSITIVE, MEASURED)                                                                       \
     X("samples/candidate/*", POSITIVE, MEASURED) X("samples/baseline/*", POSITIVE, MEASURED) X("calibration", OBJECT, MEASURED)  \
-    X("timing/pairs_throttled", NUMBER, MEASURED | RULED) X("timing/clocks/reasons", PRESENT, MEASURED | RULED)                  \
-    X("timing/clocks/candidate_mhz", PRESENT, MEASURED | RULED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED | RULED)       \
-    X("modes/graph-rotated/candidate/median_ns", POSITIVE, MEASURED | RULED)                                                     \
-    X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RULED | AUDITED)                                           \
-    X("rules/*/rule", POSITIVE, RULED) X("rules/*/what", TEXT, RULED) X("rules/*/outcome", TEXT, RULED)                          \
+    X("timing/pairs_throttled", NUMBER, MEASURED) X("timing/clocks/reasons", PRESENT, MEASURED)                                  \
+    X("timing/card/before", OBJECT, MEASURED) X("timing/card/after", OBJECT, MEASURED) X("timing/attempts", POSITIVE, MEASURED)  \
+    X("timing/clocks/candidate_mhz", PRESENT, MEASURED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED)                       \
     X("phases/#audit/candidate/records", POSITIVE, MEASURED | RETESTED | AUDITED)                                                \
+    X("rules/*/rule", POSITIVE, ALWAYS) X("rules/*/what", TEXT, ALWAYS) X("rules/*/outcome", TEXT, ALWAYS)                       \
+    X("modes/graph-rotated/candidate/median_ns", POSITIVE, MEASURED)                                                             \
+    X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
-    X("phases/#audit/candidate/cold_isolated_ns", OBJECT, MEASURED | RETESTED | AUDITED)                                         \
-    X("phases/#audit/candidate/rules/*/rule", POSITIVE, MEASURED | RETESTED | AUDITED | RULED_APART)                             \
-    X("phases/#audit/candidate/rules/*/outcome", TEXT, MEASURED | RETESTED | AUDITED | RULED_APART)                              \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
     X("phases/#retest/published", NUMBER, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
@@ -153,7 +151,6 @@ static int holds_of(const json_t *c)
     bits |= certificate_phase(c, "retest") ? RETESTED : 0;
     bits |= !strcmp(json_str(certificate_phase(c, "correct"), "yardstick", ""), "baseline") ? COMPARED : 0;
     bits |= !measured || !json_object_get(certificate_phase(c, "emulate"), "note") ? RAN_ON_SIM : 0;
-    bits |= json_object_get(c, "rules") ? RULED : RULED_APART;
     bits |= audit && !json_object_get(audit, "not_done") ? AUDITED : 0;
     return bits;
 }

@@ -17,3 +17,4 @@ proteus_test(test_judge_program SOURCES test_judge_program.c LIBS proteus_spawn 
   ARGS $<TARGET_FILE:proteus-gpu> ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu LABELS nvrtc TIMEOUT 900)
 add_dependencies(test_judge_program proteus-gpu proteus_ops)
 proteus_test(test_audit SOURCES test_audit.c LIBS proteus_stats)
+proteus_test(test_timers SOURCES test_timers.c LIBS proteus_stats)

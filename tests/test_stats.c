@@ -65,7 +65,7 @@ static int simulate(const struct setting *s, const struct world *w, double speed
         }
         for (int p = 0; p < 2; p++) {
             int outer = p ? 3 : 0, inner = p ? 2 : 1, base = swap ? inner : outer, mine = swap ? outer : inner;
-            ret[2 * q + p] = (struct stats_pair){ns[base], ns[mine], mhz[base], mhz[mine], (2 * q + p) / s->size};
+            ret[2 * q + p] = (struct stats_pair){ns[base], ns[mine], mhz[base], mhz[mine], (2 * q + p) / s->size, false};
         }
     }
     return pairs;
@@ -220,7 +220,7 @@ static void test_discard(void)
 {
     struct stats_pair p[40];
     for (int i = 0; i < 40; i++)
-        p[i] = (struct stats_pair){100 + i, 50, 1980, 1980, i / 4};
+        p[i] = (struct stats_pair){100 + i, 50, 1980, 1980, i / 4, false};
     int left = 0;
     check_int(stats_discard(p, 40, &left), 0);
     check_int(left, 40);
@@ -234,7 +234,10 @@ static void test_discard(void)
     check_int(left, 35);
     check_int(stats_blocks(p, left), 9);
     check(p[4].base_ns == 104 && p[5].base_ns == 106 && p[11].base_ns == 116);
-    struct stats_pair unknown[4] = {{1, 1, 0, 0, 0}, {1, 1, 0, 0, 0}, {1, 1, 0, 0, 1}, {1, 1, 0, 0, 1}};
+    for (int i = 0; i < 40; i++)
+        p[i] = (struct stats_pair){100 + i, 50, 1980, 1980, i / 4, i == 9};
+    check(stats_discard(p, 40, &left) == 1 && p[9].base_ns == 110);
+    struct stats_pair unknown[4] = {{1, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0}, {1, 1, 0, 0, 1, 0}, {1, 1, 0, 0, 1, 0}};
     check_int(stats_discard(unknown, 4, &left), 0);
 }
 

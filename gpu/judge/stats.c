@@ -116,8 +116,8 @@ static int block_length(const struct stats_pair *pairs, int count, int from)
 static bool clock_steady(const struct stats_pair *p, double low)
 {
     bool known = p->base_mhz > 0 && p->candidate_mhz > 0;
-    return !known || (p->base_mhz >= low && p->candidate_mhz >= low
-                      && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR);
+    return !p->throttled && (!known || (p->base_mhz >= low && p->candidate_mhz >= low
+                      && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR));
 }
 
 int stats_discard(struct stats_pair *pairs, int count, int *ret_count)
