@@ -134,13 +134,31 @@ static void test_cycles(void)
 
 static void test_traced(void)
 {
-    struct traced_side mine = {3000, 3000 * 64 + 110000, 64}, base = {3500, 3500 * 64 + 115000, 64};
+    struct traced_side mine = {3000, 3060, 2700, 3000}, base = {3500, 3540, 3100, 3420};
     rules = (struct rules){0};
     traced_rule(&mine, &base, &rules);
+    cold_rule(&mine, &base, &rules);
     check_int(rules.list[RULE_TRACED].outcome, RULE_OK);
-    mine.traced_event_ns += 30000;
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
+    mine.traced_ns = 3300;                  /* knows that it is watched */
+    mine.cold_ns = 2300;                    /* 0.77, where 0.91 is usual */
     traced_rule(&mine, &base, &rules);
+    cold_rule(&mine, &base, &rules);
     check_int(rules.list[RULE_TRACED].outcome, RULE_FLAG);
+    check_int(rules.list[RULE_COLD].outcome, RULE_FLAG);
+    rules = (struct rules){0};
+    mine.cold_ns = 2450;
+    cold_rule(&mine, NULL, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
+    mine.cold_ns = 2350;
+    cold_rule(&mine, NULL, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_FLAG);
+    /* A baseline that is slower cold is no licence. */
+    rules = (struct rules){0};
+    base.cold_ns = 5000;
+    mine.cold_ns = 2750;
+    cold_rule(&mine, &base, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
 }
 
 static enum rule_outcome gains(double events, double records, double wall)

@@ -17,35 +17,15 @@
 #define WARM_NS (25 * 1000000)
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
+#define ROTATE_L2 15                    /* five times L2 is the least; three times that gives graphs long enough from the start */
 #define CONTROL_RUNS 3
 
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
 
-/* aim_ns: GPU time to sum up a side; the three occasions of a retest reach it together. */
-struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; int64_t aim_ns; };
 static const struct effort efforts[] = {
     [MODE_TRIAGE] = {12, 2, 12, 2, 0},
     [MODE_FULL] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS},
     [MODE_RETEST] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS / 3},
-};
-
-/* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
-enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
-static const char *const part_names[PARTS] = {"calibrate", "set_up", "warm_up", "watch", "control", "pairs", "outputs"};
-
-struct session {
-    struct judge *j;
-    struct effort effort;
-    struct clocked mine, base;
-    bool alone;                         /* the baseline itself is judged: both are the same side */
-    uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
-    uint64_t counter;
-    int64_t deadline_ns;
-    double gpu_ns[2];                   /* summed event time, by side */
-    int64_t spent_ns[PARTS], since_ns;
-    uint64_t reasons;                   /* all that held a clock down, of all samples */
-    json_t *card;                       /* before and after */
-    char unsteady[200];                 /* why the last attempt was not valid */
 };
 
 /* What passed since the last part ended is that part's. */
@@ -69,7 +49,7 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
     int64_t from = clock_mono_ns();
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
-    j->gpu_ns += clock_mono_ns() - from;
+    card_held(j, from);
     return fault_take(json_object_get(*ret, "fault"), phase, v, err) && side_verdict(j, s, v, err);
 }
 
@@ -94,7 +74,7 @@ static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t b
     for (int t = 0; t < j->op->tensor_count; t++)
         json_array_append_new(list, json_boolean(rotate[t]));
     json_t *job = judge_job("time_setup");
-    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = 5 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
+    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = ROTATE_L2 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
     json_put(job, "rotate", list);
     json_put_int(job, "rotate_bytes_least", bytes_least > rotate_least ? bytes_least : rotate_least);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
@@ -223,21 +203,6 @@ static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct
     return true;
 }
 
-struct pairs { int count; struct stats_pair *list; double *overhead_a, *overhead_b; };
-static void pairs_done(struct pairs *p)
-{
-    free(p->list);
-    free(p->overhead_a);
-    free(p->overhead_b);
-}
-DEFINE_CLEANUP(pairs, struct pairs, pairs_done(it))
-
-static void pairs_make(struct pairs *p)
-{
-    *p = (struct pairs){0, xarray(STATS_MAX_PAIRS + 2, sizeof *p->list), xarray(STATS_MAX_PAIRS + 2, sizeof(double)),
-                        xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
-}
-
 static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, int64_t aim_ns,
                     struct pairs *p, struct verdict *v, struct err *err)
 {
@@ -279,67 +244,6 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 }
 
 /* ---- one occasion ---- */
-
-static json_t *samples_encode(const struct session *x, const struct pairs *p)
-{
-    json_t *doc = json_object(), *base = json_array(), *mine = json_array();
-    for (int i = 0; i < p->count; i++) {
-        json_array_append_new(base, json_real(round(p->list[i].base_ns * 10) / 10));
-        json_array_append_new(mine, json_real(round(p->list[i].candidate_ns * 10) / 10));
-    }
-    json_put_str(doc, "unit", "ns per launch");
-    json_put_int(doc, "launches", x->mine.launches);
-    json_put(doc, "baseline", base);
-    json_put(doc, "candidate", mine);
-    return doc;
-}
-
-static json_t *spent_encode(const struct session *x)
-{
-    json_t *doc = json_object();
-    for (int i = 0; i < PARTS; i++)
-        json_put_int(doc, part_names[i], x->spent_ns[i]);
-    return doc;
-}
-
-static json_t *clock_encode(const struct pairs *p, bool base)
-{
-    struct stats_side s;
-    double *mhz = xarray((size_t)p->count, sizeof *mhz);
-    for (int i = 0; i < p->count; i++)
-        mhz[i] = base ? p->list[i].base_mhz : p->list[i].candidate_mhz;
-    stats_side_of(mhz, p->count, &s);
-    free(mhz);
-    return s.min > 0 ? json_pack("{s:f,s:f,s:f,s:f}", "min", s.min, "q1", s.q1, "median", s.median, "q3", s.q3) : json_null();
-}
-
-/* What was taken, what of it was left out, and why. */
-struct account { int taken, discarded, throttled, checked; };
-
-static json_t *record_encode(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a,
-                             json_t *controls)
-{
-    json_t *doc = json_object(), *clocks = json_object();
-    json_put_str(doc, "mode", "graph-rotated");
-    json_put_int(doc, "launches_in_a_graph", x->mine.launches);
-    json_put_int(doc, "buffer_sets", x->mine.sets);
-    json_put(doc, "buffer_seed", judge_u64(x->buffers));
-    json_put(doc, "order_seed", judge_u64(x->order));
-    json_put_int(doc, "pairs_taken", a->taken);
-    json_put_int(doc, "pairs_discarded", a->discarded);
-    json_put_int(doc, "pairs_throttled", a->throttled);
-    json_put_int(doc, "outputs_checked_a_side", a->checked);
-    json_put(doc, "statistics", stats_encode(r));
-    json_put(doc, "control", json_incref(controls));
-    json_put(clocks, "baseline_mhz", clock_encode(p, true));
-    json_put(clocks, "candidate_mhz", clock_encode(p, false));
-    json_put(clocks, "reasons", card_reasons_encode(x->reasons));
-    json_put(doc, "clocks", clocks);
-    json_put(doc, "card", json_incref(x->card));
-    json_put_num(doc, "gpu_seconds_candidate", x->gpu_ns[0] * 1e-9);
-    json_put_num(doc, "gpu_seconds_baseline", x->gpu_ns[1] * 1e-9);
-    return doc;
-}
 
 /* What an empty graph costs the host beyond its events: of the calibrated graph that is longest. */
 static double host_ns(const struct judge *j)
@@ -385,7 +289,7 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
         .baseline = r.base,
         .speedup = r.time,
         .decision = r.decision,
-        .record = record_encode(x, &r, &p, &a, controls),
+        .record = measure_record(x, &r, &p, &a, controls),
         .samples = samples_encode(x, &p),
     };
     const struct timer_case c = {p.list, p.overhead_a, p.overhead_b, p.count, x->mine.launches, &r, x->alone, host_ns(x->j)};
