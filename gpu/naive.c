@@ -1,12 +1,17 @@
-/* One pool, one input, three launches, one comparison. What it does not look at is the point. */
+/* One pool, one input, three launches, one or two comparisons. What it does not look at is the point. */
 #include "gpu/naive.h"
 
+#include "core/clock.h"
+#include "gpu/device/device.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/reference.h"
 #include "gpu/ptx/ptx.h"
 
 #include <math.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #define NAIVE_SEED 42
 #define NAIVE_TOLERANCE 1e-2
@@ -133,28 +138,103 @@ static bool changes_in_place(const struct op *op)
     return false;
 }
 
-static bool launches(struct naive *n, struct naive_result *ret, struct err *err)
+/* After a launch: does it go on? */
+static bool look(const struct naive *n, int launch, struct naive_result *ret)
+{
+    char why[200] = "";
+    const bool last = launch == NAIVE_LAUNCHES - 1, looks = launch == 0 || (last && !changes_in_place(n->op));
+    if (looks && !all_close(n, why, sizeof why)) {
+        snprintf(ret->text, sizeof ret->text, "after launch %d %s", launch + 1, why);
+        return false;
+    }
+    ret->fooled = last;
+    return true;
+}
+
+static bool on_emulator(struct naive *n, struct naive_result *ret, struct err *err)
 {
     for (int i = 0; i < NAIVE_LAUNCHES; i++) {
         struct ptx_finding found = {0};
-        char why[200] = "";
         if (!launch(n, i ? &ret->last_instructions : &ret->first_instructions, &found, err))
             return false;
         if (found.kind != PTX_CLEAN) {
             snprintf(ret->text, sizeof ret->text, "launch %d: %s: %s", i + 1, ptx_finding_name(found.kind), found.text);
             return true;
         }
-        bool looks = i == 0 || (i == NAIVE_LAUNCHES - 1 && !changes_in_place(n->op));
-        if (looks && !all_close(n, why, sizeof why)) {
-            snprintf(ret->text, sizeof ret->text, "after launch %d %s", i + 1, why);
+        if (!look(n, i, ret))
             return true;
-        }
     }
-    ret->fooled = true;
     return true;
 }
 
-bool naive_check(const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
+/* ---- on a card: in a process that a fault may spoil, and a kernel that does not end may hold up ---- */
+
+#define CARD_WALL_NS ((int64_t)30 * 1000000000)
+
+struct card_answer { bool answered, ok; struct naive_result result; struct err err; };
+struct card_look { const struct naive *n; struct naive_result *result; };
+
+static bool look_again(void *ctx, int launch)
+{
+    const struct card_look *x = ctx;
+    return look(x->n, launch, x->result);
+}
+
+static void card_child(struct naive *n, const char *device, const char *ptx, struct card_answer *to)
+{
+    struct card_look x = {n, &to->result};
+    struct device_fault fault = {0};
+    const struct device_plain what = {.ptx = ptx, .plan = &n->plan, .tensor_count = n->op->tensor_count, .pool = n->pool, .pool_bytes = n->pool_bytes,
+                                      .tensor_at = n->tensor_at, .workspace_at = n->workspace_at};
+    to->ok = device_cuda_plain(device, &what, NAIVE_LAUNCHES, look_again, &x, &fault, &to->err);
+    if (to->ok && fault.code != VERDICT_OK) {
+        to->result.fooled = false;
+        snprintf(to->result.text, sizeof to->result.text, "%.300s", fault.text);
+    }
+    to->answered = true;
+}
+
+static void card_wait(pid_t pid, struct naive_result *ret)
+{
+    const int64_t until_ns = clock_mono_ns() + CARD_WALL_NS;
+    while (waitpid(pid, NULL, WNOHANG) == 0) {
+        if (clock_mono_ns() > until_ns) {
+            kill(pid, SIGKILL);
+            waitpid(pid, NULL, 0);
+            snprintf(ret->text, sizeof ret->text, "it does not end");
+            return;
+        }
+        clock_sleep_ns(2000000);
+    }
+}
+
+static bool on_card(struct naive *n, const char *device, const char *ptx, struct naive_result *ret, struct err *err)
+{
+    struct card_answer *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return err_errno(err, ERR_INTERNAL, "memory for the naive checker");
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        card_child(n, device, ptx, shared);
+        _exit(0);
+    }
+    if (pid > 0)
+        card_wait(pid, ret);
+    const struct card_answer a = *shared;
+    munmap(shared, sizeof *shared);
+    if (pid < 0)
+        return err_errno(err, ERR_INTERNAL, "a process for the naive checker");
+    if (a.answered && !a.ok)
+        return err_set(err, a.err.code, "%s", a.err.text);
+    if (a.answered)
+        *ret = a.result;
+    else if (!ret->text[0])
+        snprintf(ret->text, sizeof ret->text, "its process ended");
+    return true;
+}
+
+bool naive_check(const char *device, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
                  enum naive_outputs outputs, struct naive_result *ret, struct err *err)
 {
     cleanup(naive) struct naive n = {.shape = shape, .op = shape->op};
@@ -175,5 +255,5 @@ bool naive_check(const struct shape *shape, const struct candidate *candidate, c
         || !reference_run(shape, n.tensors, (const void *const *)n.inputs, n.reference, err))
         return false;
     pool_make(&n, outputs);
-    return launches(&n, ret, err);
+    return strcmp(device, "sim") == 0 ? on_emulator(&n, ret, err) : on_card(&n, device, ptx, ret, err);
 }

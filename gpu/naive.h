@@ -3,7 +3,8 @@
  * memory where buffers lie beside each other and stay as they are between launches, the expected result among them.
  *
  * It is here to be fooled. Attacks of the corpus that claim to pass such a checker are shown to do so; no verdict rests on it. It
- * runs on the emulator with all its checks but bounds of the whole pool turned off, as a card would behave.
+ * runs on the card that is asked for, in a process of its own, or on the emulator with all its checks but bounds of the whole pool
+ * turned off, as a card would behave.
  *
  * The pool, each tensor at a multiple of 512 bytes, in this order: inputs and inouts, the expected results of the outputs, the
  * outputs, the workspaces; 64 KiB of zeros before and after. Three launches: the results of the first are compared, and, of an
@@ -19,8 +20,8 @@ enum naive_outputs {
 struct naive_result {
     bool fooled;
     char text[320];             /* why not */
-    uint64_t first_instructions, last_instructions;   /* thread instructions of the first launch and of the last */
+    uint64_t first_instructions, last_instructions;   /* thread instructions of the first launch and of the last; a card counts none */
 };
-/* ptx: compiled from `candidate` for this shape. False: our failure (no reference, no such regime). */
-bool naive_check(const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
+/* device: "sim" or "cuda:N". ptx: compiled from `candidate` for this shape. False: our failure (no reference, no such regime). */
+bool naive_check(const char *device, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
                  enum naive_outputs outputs, struct naive_result *ret, struct err *err) MUST_CHECK;

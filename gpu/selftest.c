@@ -147,10 +147,12 @@ static bool naive_case(struct selftest *s, const struct selftest_case *c, char *
     bool stale = strcmp(json_str(c->doc, "naive_outputs", "zeros"), "stale") == 0;
     if (!*ptx || !candidate_parse(c->candidate, "", &candidate, &f))
         snprintf(n.text, sizeof n.text, "there is nothing to launch");
-    else if (!naive_check(&shape, &candidate, *ptx, strlen(*ptx), json_str(c->doc, "naive_regime", NULL), stale ? NAIVE_STALE : NAIVE_ZEROS, &n, err))
+    else if (!naive_check(s->o->device, &shape, &candidate, *ptx, strlen(*ptx), json_str(c->doc, "naive_regime", NULL), stale ? NAIVE_STALE : NAIVE_ZEROS, &n, err))
         return false;
     r->naive_passed = n.fooled;
-    if (n.fooled)
+    if (n.fooled && !n.first_instructions)
+        snprintf(r->naive, sizeof r->naive, "naive checker fooled on the card");
+    else if (n.fooled)
         snprintf(r->naive, sizeof r->naive, "naive checker fooled (%llu instructions, then %llu)", (unsigned long long)n.first_instructions,
                  (unsigned long long)n.last_instructions);
     else

@@ -3,6 +3,7 @@
  * rotations, order, outputs. What a real card does is in gpu/test_cuda_device.c. A fault ends a context, so each case forks.
  */
 #include "gpu/device/card.h"
+#include "gpu/device/cuda_api.h"
 #include "tests/device_case.h"
 
 #include <dlfcn.h>
@@ -27,14 +28,39 @@ static int scrubs(int which)
     return f(which);
 }
 
-static int live(void)
+static int ask_fake(const char *what)
 {
     int (*f)(void);
-    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live");
+    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), what);
     if (!symbol)
         return -1;
     memcpy(&f, &symbol, sizeof f);
     return f();
+}
+
+static int live(void)
+{
+    return ask_fake("fake_cuda_live");
+}
+
+/* Device code must reach no memory but the card's own: no call that would let it was made, by any path of the device. */
+static void check_reach(void)
+{
+    check_int(ask_fake("fake_cuda_reached"), 0);
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+/* Nor is one in the table of calls, by its name. */
+static void test_reach(void)
+{
+#define X(fn) check(!cuda_reaches_host(TEXT(fn)));
+    CU_API(X)
+#undef X
+    static const char *const bad[] = {"cuMemAllocHost_v2", "cuMemHostAlloc", "cuMemHostRegister_v2", "cuMemAllocManaged", "cuIpcOpenMemHandle_v2",
+                                      "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync", "cuMemImportFromShareableHandle", "cuImportExternalMemory"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        check(cuda_reaches_host(bad[i]));
 }
 
 static struct device_program *load(struct device **ret_device)
@@ -95,6 +121,7 @@ static int run_case(const char *kernel, enum device_place place, enum verdict_co
         check(!run(p, place, &result, &fault, &err));
         check_int(err.code, ERR_CONFLICT);
     }
+    check_reach();
     device_cuda.unload(p);
     device_cuda.close(d);
     return test_failures != 0;
@@ -191,6 +218,7 @@ static int run_timing(void)
     device_cuda.unload(p);
     device_cuda.close(d);
     check_int(live(), 0);
+    check_reach();
     return test_failures != 0;
 }
 
@@ -298,7 +326,7 @@ static int run_series_late(void)
     return test_failures != 0;
 }
 
-/* What a launch finds in shared memory and in frames depends on the poison, so that two poisons show it. */
+/* What a launch finds in shared memory and in frames depends on the poison, so that one and its complement show it. */
 static int run_leftovers(const char *kernel, const char *frame, int which)
 {
     test_checks = test_failures = 0;
@@ -313,7 +341,7 @@ static int run_leftovers(const char *kernel, const char *frame, int which)
         static void *after[3] = {after_x, after_s, after_y};
         const void *const before[3] = {x, s, NULL};
         struct device_run_result result = {.tensors = after};
-        const struct device_run how = {.tensors = before, .poison = i ? UINT64_C(0x1234567812345611) : UINT64_C(0x7ff7a5a500000000)};
+        const struct device_run how = {.tensors = before, .scrub = true, .poison = i ? UINT64_C(0x7ff7a5a500000000) : ~UINT64_C(0x7ff7a5a500000000)};
         check(device_cuda.run(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
         seen[i] = after_y[1];
     }
@@ -324,6 +352,45 @@ static int run_leftovers(const char *kernel, const char *frame, int which)
     device_cuda.unload(p);
     device_cuda.close(d);
     check_int(live(), 0);
+    return test_failures != 0;
+}
+
+/* ---- as a naive checker launches ---- */
+
+static float pool[4 * 1024];
+struct seen { int launches, stop_after; bool kept; };
+
+static bool look(void *ctx, int launch)
+{
+    struct seen *seen = ctx;
+    check_int(launch, seen->launches++);
+    /* y = 2 x + s, and s one more each time: nothing is put back between launches */
+    for (int i = 0; i < N; i++)
+        seen->kept = seen->kept && pool[2048 + i] == 2 * x[i] + s[i] + (float)launch && pool[1024 + i] == s[i] + (float)launch + 1;
+    return seen->launches < seen->stop_after;
+}
+
+static int run_plain(const char *kernel, int stop_after, int launches, enum verdict_code code)
+{
+    static const size_t tensor_at[3] = {0, 4096, 8192}, workspace_at[1] = {12288};
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", kernel, 1);
+    case_shape(&c, N);
+    case_fill(x, s, N);
+    memcpy(pool, x, sizeof x);
+    memcpy(pool + 1024, s, sizeof s);
+    struct seen seen = {.stop_after = stop_after, .kept = true};
+    struct device_fault fault = {0};
+    struct err err = {0};
+    const struct device_plain what = {.ptx = "x", .plan = &c.plan, .tensor_count = 3, .pool = pool, .pool_bytes = sizeof pool, .tensor_at = tensor_at,
+                                      .workspace_at = workspace_at};
+    check(device_cuda_plain("cuda:0", &what, 3, look, &seen, &fault, &err));
+    check_int(fault.code, code);
+    check_int(seen.launches, launches);
+    check(seen.kept);
+    check(code != VERDICT_OK || live() == 0);
+    device_fault_done(&fault);
+    check(!device_cuda_plain("cuda:5", &what, 3, look, &seen, &fault, &err));
     return test_failures != 0;
 }
 
@@ -525,6 +592,7 @@ int main(void)
 {
     if (live() < 0)
         test_skip("the libcuda.so.1 found is not the test's: run this through ctest");
+    test_reach();
     IN_A_CHILD(run_case("good", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_AT_START, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_ODD, VERDICT_OK, true));
@@ -560,6 +628,10 @@ int main(void)
     IN_A_CHILD(run_leftovers("frame_shows", "8", 1));
     IN_A_CHILD(run_leftovers("frame_shows", "2000", 2));
     IN_A_CHILD(run_leftovers("frame_shows", "70000", 3));
+    IN_A_CHILD(run_plain("good", 3, 3, VERDICT_OK));
+    IN_A_CHILD(run_plain("good", 2, 2, VERDICT_OK));
+    IN_A_CHILD(run_plain("near_after", 3, 3, VERDICT_OK));
+    IN_A_CHILD(run_plain("crashes", 3, 0, VERDICT_OUT_OF_BOUNDS));
     IN_A_CHILD(run_timing());
     IN_A_CHILD(run_other_modes());
     IN_A_CHILD(run_card());

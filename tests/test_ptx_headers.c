@@ -145,7 +145,7 @@ static void calls_by_hand(void)
     check_int(calls(&deep, 15, "mov.u32 %r2, 1000;", "down", "", 0), PTX_UNSUPPORTED);
     check(strstr(deep.finding.text, "more than 32 deep") != NULL);
     check_int(calls(&odd, 15, "mov.u64 %rd4, down; add.u64 %rd4, %rd4, 8;", "%rd4", ", P", 0), PTX_TRAP);
-    check_int(calls(&none, 15, "mov.u64 %rd4, 0;", "%rd4", ", P", 0), PTX_UNSUPPORTED);
+    check_int(calls(&none, 15, "mov.u64 %rd4, 0;", "%rd4", ", P", 0), PTX_TRAP);
 }
 
 int main(void)

@@ -17,6 +17,16 @@ static const struct library_entry cu_entries[] = {
     {NULL, NULL}};
 static struct library cu_library;
 
+bool cuda_reaches_host(const char *symbol)
+{
+    static const char *const words[] = {"Host", "Managed", "Ipc", "Peer", "Export", "Import", "External", "Mapped", "Prefetch", "Advise", "Pool",
+                                        "GLRegister", "Graphics", "Multicast", "Batch"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(symbol, words[i]))
+            return true;
+    return false;
+}
+
 bool cuda_library(const char **ret_path, struct err *err)
 {
     struct link_map *map = NULL;
@@ -35,6 +45,9 @@ bool cuda_open(struct err *err)
         return false;
     if (started)
         return true;
+    /* No call that makes memory of the host, of another process or of another card reachable is even looked up. */
+    for (const struct library_entry *e = cu_entries; e->symbol; e++)
+        BUG_ON(cuda_reaches_host(e->symbol));
     CUresult r = cu.cuInit(0);
     if (r != CUDA_SUCCESS) {
         err_from_cu(err, r, "cuInit");

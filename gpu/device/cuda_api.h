@@ -27,6 +27,11 @@ extern struct cu_api cu;      /* filled by cuda_open */
 
 /* dlopen and cuInit. ERR_UNAVAILABLE: no driver, or no card. */
 bool cuda_open(struct err *err) MUST_CHECK;
+/*
+ * A kernel can write whatever memory its card can address: what it must not write must not be there. True: a driver call of this
+ * name makes memory of the host, of another process or of another card addressable (or moves it).
+ */
+bool cuda_reaches_host(const char *symbol);
 /* Opens the driver's library without starting it; the path it was found at. */
 bool cuda_library(const char **ret_path, struct err *err) MUST_CHECK;
 /* A failed call of ours as an error: "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Always false. */
@@ -116,6 +121,8 @@ bool prints_clear(struct device *d, struct err *err) MUST_CHECK;
 bool prints_add(struct device *d, int at, CUdeviceptr from, uint64_t bytes, uint64_t salt, struct err *err) MUST_CHECK;
 bool prints_take(struct device *d, uint64_t ret[SCRUB_PRINTS], struct err *err) MUST_CHECK;
 
+/* Asks for what the step needs, so that a launch can only fail for reasons that are seen here first. */
+bool cuda_prepare_step(struct device_program *p, int step, struct device_fault *fault, struct err *err) MUST_CHECK;
 /* One launch or memset of the plan with buffers at these addresses, on the device's stream (which may be capturing). */
 CUresult step_launch(const struct device_program *p, int step, const CUdeviceptr *addresses);
 

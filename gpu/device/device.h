@@ -56,6 +56,7 @@ struct device_run {
     const void *const *tensors;     /* initial bytes by tensor; NULL for an output (it holds poison) */
     uint64_t poison;                /* pattern of outputs, workspaces and the space around */
     enum device_place place;
+    bool scrub;                     /* cuda: before it shared memory, registers and frames get a pattern that the poison decides */
     uint64_t schedule_seed;         /* sim: order of warps */
     bool explore;                   /* sim: lanes of a warp part at random; what it counts means little */
     bool check_races;               /* sim */
@@ -185,6 +186,20 @@ struct device_ops {
 /* The order in which a block launches its sets: the first `launches` of ret_order. Pure; equal on both sides of the pipe. */
 void device_set_order(uint64_t order_seed, int sets, int *ret_order);
 extern const struct device_ops device_sim, device_cuda;
+/*
+ * For showing what a naive checker sees, never for a verdict: one pool of memory, the plan launched in it, the pool copied back after
+ * each launch and looked at by `after`, which says whether there shall be another. Opens the card itself; a fault ends the process's use of it.
+ */
+struct device_plain {
+    const char *ptx;
+    const struct plan *plan;
+    int tensor_count;
+    void *pool; size_t pool_bytes;
+    const size_t *tensor_at, *workspace_at;     /* in the pool */
+};
+typedef bool device_plain_step(void *ctx, int launch);
+bool device_cuda_plain(const char *id, const struct device_plain *what, int launches, device_plain_step *after, void *ctx,
+                       struct device_fault *fault, struct err *err) MUST_CHECK;
 /* "sim" or "cuda:N"; NULL: unknown kind. */
 const struct device_ops *device_find(const char *id);
 /* Probes what this machine has (cuda devices first, sim always last); array of device_info_encode. Opens no context for long. */

@@ -4,6 +4,7 @@
  * No pinned, managed or mapped host memory exists here: a kernel could write it. A fault poisons the context for good, so after
  * one this process only reports; its exit is the clean-up. A hung kernel is ended by the supervisor's kill.
  */
+#include "core/rng.h"
 #include "gpu/device/cuda_api.h"
 
 #include <string.h>
@@ -153,8 +154,7 @@ static void cuda_unload(struct device_program *p)
 }
 DEFINE_CLEANUP(program, struct device_program *, cuda_unload(*it))
 
-/* Asks for what the step needs, so that a launch can only fail for reasons that are seen here first. */
-static bool prepare_step(struct device_program *p, int step, struct device_fault *fault, struct err *err)
+bool cuda_prepare_step(struct device_program *p, int step, struct device_fault *fault, struct err *err)
 {
     const struct plan_step *s = &p->plan.steps[step];
     CUfunction f;
@@ -221,7 +221,7 @@ static bool cuda_load(struct device *d, const struct device_load *what, struct d
     if (r != CUDA_SUCCESS)
         return fault_from_cu(fault, r, &p->plan, -1, err);
     for (int i = 0; i < p->plan.step_count; i++) {
-        if (!p->plan.steps[i].is_memset && !prepare_step(p, i, fault, err))
+        if (!p->plan.steps[i].is_memset && !cuda_prepare_step(p, i, fault, err))
             return false;
         if (fault->code != VERDICT_OK)
             return true;
@@ -305,7 +305,7 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
     struct device *d = p->device;
     cleanup(memory) struct memory m = {.device = d};
     if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->poison, how->place, &m, err) ||
-        !scrub(d, (uint32_t)how->poison ^ (uint32_t)(how->poison >> 32), p->local_bytes, err) ||
+        (how->scrub && !scrub(d, (uint32_t)rng_mix(how->poison), p->local_bytes, err)) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!run_steps(p, &m, fault, err))

@@ -22,4 +22,11 @@ bool device_cuda_needs(struct device_needs *ret, struct err *err)
     return err_set(err, ERR_UNAVAILABLE, NOT_BUILT);
 }
 
+bool device_cuda_plain(const char *id, const struct device_plain *what, int launches, device_plain_step *after, void *ctx,
+                       struct device_fault *fault, struct err *err)
+{
+    (void)id, (void)what, (void)launches, (void)after, (void)ctx, (void)fault;
+    return err_set(err, ERR_UNAVAILABLE, NOT_BUILT);
+}
+
 const struct device_ops device_cuda = {.kind = "cuda", .open = none_open};

@@ -62,10 +62,13 @@ extern "C" __global__ void proteus_fingerprint(const u8 *from, u64 bytes, u64 sa
     const u64 step = (u64)gridDim.x * blockDim.x, first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     const u64 words = (u64)from % 8 ? 0 : bytes / 8;
     u64 total = 0;
+#pragma unroll 1
     for (u64 i = first; i < words; i += step)
         total += mixed(((const u64 *)from)[i] ^ salt, i + 1);
+#pragma unroll 1
     for (u64 i = words * 8 + first; i < bytes; i += step)
         total += mixed(from[i] ^ salt, ~i);
+#pragma unroll 1
     for (int i = 16; i; i /= 2)
         total += __shfl_xor_sync(0xffffffffu, total, i);
     if (threadIdx.x % 32 == 0)

@@ -204,6 +204,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         .tensors = (const void *const *)s->inputs,
         .poison = child_u64(job, "poison"),
         .place = place_of(job),
+        .scrub = json_bool(job, "scrub", true),
         .schedule_seed = child_u64(job, "schedule_seed"),
         .check_races = json_bool(job, "check_races", false),
         .explore = json_bool(job, "explore", false),

@@ -198,6 +198,7 @@ bool judge_begin(struct judge *j, struct err *err)
 {
     j->watch.level_needed =
         j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
+    j->watch.compile_cpu_seconds = j->config->compile_cpu_seconds;
     if (level_rank(j->watch.level_needed) < 0)
         return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated",
                        j->watch.level_needed);

@@ -36,6 +36,7 @@ struct judge_config {
     const char *sandbox_minimum;        /* level; NULL: "none" */
     int threads;                        /* of the emulator; 0: one a CPU */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
+    int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };
 

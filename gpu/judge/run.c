@@ -216,6 +216,7 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
     snprintf(number, sizeof number, "0x%016llx", (unsigned long long)o->schedule_seed);
     json_put_str(job, "schedule_seed", number);
     json_put_str(job, "place", places[o->place]);
+    json_put_bool(job, "scrub", side_is_judged(j, s));         /* of the other nobody asks what it finds there */
     json_put_bool(job, "check_races", o->check_races);
     json_put_bool(job, "explore", o->explore);
     json_put_int(job, "wall_limit_ns", limit);

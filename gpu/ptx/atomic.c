@@ -71,7 +71,8 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     struct machine *m = k->machine;
     struct sector_set sectors = {.used = {0}};
     memory_addresses(w, i, i->size);
-    race_publish(w, i, active, i->aux2 & 2);
+    const enum order_scope scope = i->aux2 & 4 ? ORDER_BLOCK : ORDER_ALL;
+    race_publish(w, i, active, i->aux2 & 2 ? scope : ORDER_NONE);
     unsigned fresh = 0, on_shared = 0;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
@@ -113,7 +114,7 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
         on_shared += p.home != NULL;
     }
     if (i->dst)
-        race_observe(w, i, active, i->aux2 & 1);
+        race_observe(w, i, active, i->aux2 & 1 ? scope : ORDER_NONE);
     k->counts.atomics += (uint64_t)__builtin_popcount(active);
     if (on_shared) {
         k->counts.shared_requests++;
@@ -126,10 +127,33 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     return true;
 }
 
+/* What is there is lost: other bytes each time, and none that anything wrote. */
+static bool discard(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    for (uint32_t rest = active; rest; rest &= rest - 1) {
+        struct place p;
+        const int lane = first_lane(rest);
+        if (!memory_locate(w, i, lane, k->addresses[lane], DISCARD_BYTES, DISCARD_BYTES, true, &p) ||
+            (p.region && p.region->watched && !watch_lane(w, i, lane, &p, DISCARD_BYTES, RACE_WRITE, NULL)))
+            return false;
+        for (unsigned n = 0; n < DISCARD_BYTES; n += 8) {
+            const uint64_t anything = worker_draw(k);
+            memcpy(p.data + n, &anything, 8);
+        }
+        if (p.init)
+            bits_clear(p.init, p.offset, DISCARD_BYTES);
+        watch_stored(k);
+    }
+    return true;
+}
+
 bool memory_prefetch(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     memory_addresses(w, i, 1);
+    if (i->op)
+        return discard(w, i, active);
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         struct place p;
         const int lane = first_lane(rest);

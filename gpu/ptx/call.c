@@ -212,8 +212,7 @@ int call_target(struct warp *w, const struct insn *i, uint32_t active, uint32_t 
     for (uint32_t rest = active; rest; rest &= rest - 1)
         *ret_same |= address[first_lane(rest)] == address[lane] ? 1u << first_lane(rest) : 0;
     if (address[lane] % FUNCTION_STEP || number >= m->function_count || m->functions[number].is_entry || !m->functions[number].decoded) {
-        fault(w, i, lane, address[lane] ? PTX_TRAP : PTX_UNSUPPORTED, "calls a function at address 0x%llx, which is none%s", (unsigned long long)address[lane],
-              address[lane] ? "" : " (tables of functions are not emulated)");
+        fault(w, i, lane, PTX_TRAP, "calls a function at address 0x%llx, which is none", (unsigned long long)address[lane]);
         return -1;
     }
     const struct function *f = &m->functions[number];

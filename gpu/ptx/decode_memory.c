@@ -146,7 +146,7 @@ bool ptx_decode_ld(struct decoder *d)
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
     i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
-    i->op = has(o, M_ACQUIRE) ? 1 : 0;
+    i->op = !has(o, M_ACQUIRE) ? ORDER_NONE : has(o, M_CTA) ? ORDER_BLOCK : ORDER_ALL;
     access_whole(d, i);
     return true;
 }
@@ -197,7 +197,7 @@ bool ptx_decode_st(struct decoder *d)
     i->space = (uint8_t)space;
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_RELEASE) || has(o, M_MMIO) ? F_VOLATILE : 0;
-    i->op = has(o, M_RELEASE) ? 1 : 0;
+    i->op = !has(o, M_RELEASE) ? ORDER_NONE : has(o, M_CTA) ? ORDER_BLOCK : ORDER_ALL;
     access_whole(d, i);
     return true;
 }
@@ -254,22 +254,29 @@ bool ptx_decode_atom(struct decoder *d)
         i->space = (uint8_t)space_of_op(o);
         i->type = (uint8_t)t;
         i->op = (uint8_t)ops[op];
-        i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0);
+        i->aux2 = (has(o, M_ACQUIRE) || has(o, M_ACQ_REL) ? 1u : 0) | (has(o, M_RELEASE) || has(o, M_ACQ_REL) ? 2u : 0) | (has(o, M_CTA) ? 4u : 0);
     }
     return true;
 }
 
-/* Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. */
+/*
+ * Changes no value, but where it reaches is held against the buffers: what lies beyond is another launch's. discard [a], 128 is a store
+ * of nobody knows what.
+ */
 bool ptx_decode_prefetch(struct decoder *d)
 {
     uint32_t slot;
     int64_t offset;
+    const bool discards = d->op.base == B_discard;
+    if (discards && (d->stmt->count != 2 || arg(d, 1)->kind != O_IMM || arg(d, 1)->imm != DISCARD_BYTES))
+        return false;
     if (d->stmt->count < 1 || !address(d, arg(d, 0), &slot, &offset))
         return false;
     struct insn *i = emit(d, K_PREFETCH);
     i->a = slot;
     i->imm = offset;
     i->vec = i->size = 1;
+    i->op = discards;
     i->space = (uint8_t)space_of_op(&d->op);
     return true;
 }

@@ -156,7 +156,7 @@ bool ptx_decode_griddepcontrol(struct decoder *d)
 bool ptx_decode_fence(struct decoder *d)
 {
     struct insn *i = emit(d, K_FENCE);
-    i->op = has(&d->op, M_PROXY) ? FENCE_PROXY : FENCE_MEMORY;
+    i->op = has(&d->op, M_PROXY) ? FENCE_PROXY : has(&d->op, M_CTA) ? FENCE_BLOCK : FENCE_MEMORY;
     return true;
 }
 

@@ -141,8 +141,10 @@ struct warp {
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence, waited_grid;   /* griddepcontrol.wait */
-    uint32_t horizon, pending_horizon, taken_horizon, fence_horizon, fence_number;   /* race_order.c: what is known of other blocks */
+    bool has_fence, has_far, waited_grid;   /* griddepcontrol.wait */
+    uint32_t far[MAX_WARPS];    /* of `fence`, what fences for all blocks cover */
+    /* race_order.c: what is known of other blocks; pending: what was read of them, pending_near: what warps of this block pass on */
+    uint32_t horizon, pending_horizon, pending_near, taken_horizon, fence_horizon, fence_number;
     uint32_t actor, actor_clock, strong, strong_clock;
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
@@ -312,10 +314,10 @@ enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, R
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
-void race_fence(struct warp *w, uint32_t active);
+void race_fence(struct warp *w, uint32_t active, enum order_scope scope);
 /* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
-void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release);
-void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire);
+void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum order_scope release);
+void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum order_scope acquire);
 
 /* ---- calls: call.c ---- */
 /* The lanes of a split go into a function; *ret_pc: where it begins. False: a fault. */

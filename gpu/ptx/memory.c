@@ -276,7 +276,7 @@ bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
     if (!load(w, i, active))
         return false;
     if (i->flags & F_VOLATILE)
-        race_observe(w, i, active, i->op);
+        race_observe(w, i, active, (enum order_scope)i->op);
     return true;
 }
 
@@ -360,7 +360,7 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
     const enum pattern pattern = memory_addresses(w, i, bytes);
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     if (i->flags & F_VOLATILE)
-        race_publish(w, i, active, i->op);
+        race_publish(w, i, active, (enum order_scope)i->op);
     struct place p;
     if (k->exploring || pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||

@@ -152,7 +152,10 @@ struct insn {
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
     uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
-enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID };   /* of K_FENCE: orders nothing here; orders; waits for the launch before */
+/* of K_FENCE: orders nothing here; orders for all blocks; waits for the launch before; orders for the threads of its own block */
+enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID, FENCE_BLOCK };
+/* of an access that releases or acquires, for whom */
+enum order_scope { ORDER_NONE, ORDER_ALL, ORDER_BLOCK };
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */
@@ -160,6 +163,7 @@ enum insn_flags {
     F_MICRO = 128            /* made by the decoder, not an instruction of the text */
 };
 
+#define DISCARD_BYTES 128u   /* the one size there is */
 #define BASES 8              /* addresses of a block that are told apart */
 #define BASE_SEEN 128
 /* flow.c sets these when a function's code is complete. */

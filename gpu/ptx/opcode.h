@@ -11,7 +11,7 @@
     X(bfe, bits, INT) X(bfi, bits, INT) X(bfind, bits, INT) X(bmsk, bits, INT) X(bra, bra, CONTROL)                     \
     X(brev, bits, INT) X(brkpt, trap, CONTROL) X(brx, brx, CONTROL) X(call, call, CONTROL) X(clz, bits, INT)            \
     X(cnot, logic, INT) X(copysign, arith, F32) X(cos, sfu, SFU) X(cp, cp, GLOBAL) X(createpolicy, policy, OTHER)       \
-    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, nop, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
+    X(cvt, cvt, CONVERT) X(cvta, cvta, CONVERT) X(discard, prefetch, OTHER) X(div, arith, INT) X(dp2a, bits, INT)           \
     X(dp4a, bits, INT) X(elect, elect, SHUFFLE) X(ex2, sfu, SFU) X(exit, exit, CONTROL) X(fence, fence, BARRIER)        \
     X(fma, arith, F32) X(fns, bits, INT) X(getctarank, mapa, CONTROL) X(griddepcontrol, griddepcontrol, CONTROL)                   \
     X(isspacep, isspacep, CONTROL) X(istypep, none, CONTROL) X(ld, ld, GLOBAL) X(ldmatrix, ldmatrix, MATRIX)                \

@@ -301,9 +301,10 @@ bool ptx_parse(const char *text, size_t size, const struct ptx_limits *limits, s
         while (!p.failed && p.lex.now.kind != TOK_END)
             if (!take_top(&p))
                 break;
-        if (!p.failed && build_data(&p))
+        if (!p.failed && relocate(&p) && build_data(&p))
             p.failed = !ptx_decode(m, &finding);
     }
+    free(p.relocations);
     BUG_ON(p.failed != (finding.kind != PTX_CLEAN));
     if (!p.failed)
         *ret = steal(&m);

@@ -29,11 +29,21 @@
 #define take_variable ptx_parse_take_variable
 #define place_variable ptx_parse_place_variable
 #define take_declaration ptx_parse_take_declaration
+#define relocate ptx_parse_relocate
 #define take_instruction ptx_parse_take_instruction
 #define take_loc ptx_parse_take_loc
 #define take_file ptx_parse_take_file
 #define at_label ptx_parse_at_label
 #define take_label ptx_parse_take_label
+
+/* An address in a variable's initial bytes: its value is known when the module is complete. */
+struct relocation {
+    uint32_t variable, name, line;
+    uint64_t at, mask;              /* mask: of its bits these, shifted down */
+    int64_t offset;
+    uint8_t size;
+    bool is_generic;
+};
 
 struct parser {
     struct lexer lex;
@@ -42,6 +52,8 @@ struct parser {
     struct function *f;             /* being parsed, NULL at module scope; not kept across a growth of functions */
     uint32_t scope, depth, loc;
     bool failed;
+    struct relocation *relocations;
+    uint32_t relocation_count, relocation_capacity;
 };
 /* What stands before the name of a variable or parameter. */
 struct decl {
@@ -73,6 +85,7 @@ bool register_add(struct parser *p, enum ptx_type type, uint32_t count, uint32_t
 bool take_variable(struct parser *p, struct decl *d, uint32_t *ret);
 bool place_variable(struct parser *p, uint32_t index);
 bool take_declaration(struct parser *p, struct decl *d);
+bool relocate(struct parser *p);
 /* parse_statement.c */
 bool take_instruction(struct parser *p);
 bool take_loc(struct parser *p);

@@ -16,6 +16,68 @@ bool space_of(const struct token *t, enum ptx_space *ret)
     return false;
 }
 
+/* name, generic(name), with an offset; behind a mask in brackets. */
+static bool take_address(struct parser *p, uint32_t variable, uint64_t at, unsigned size, uint64_t mask)
+{
+    struct relocation r = {.variable = variable, .at = at, .mask = mask, .size = (uint8_t)size, .line = p->lex.now.line};
+    r.is_generic = ptx_lex_word_is(&p->lex.now, "generic");
+    if (!take_name(p, &r.name))
+        return false;
+    if (r.is_generic && (!expect(p, '(') || !take_name(p, &r.name)))
+        return false;
+    const bool minus = is(p, '-');
+    if ((accept(p, '+') || accept(p, '-')) && !take_int(p, &r.offset))
+        return false;
+    r.offset = minus ? -r.offset : r.offset;
+    if (r.is_generic && !expect(p, ')'))
+        return false;
+    if (accept(p, '+')) {
+        int64_t more;
+        if (!take_int(p, &more))
+            return false;
+        r.offset += more;
+    }
+    if (!ptx_grow(p->m, (void **)&p->relocations, &p->relocation_capacity, p->relocation_count, sizeof r))
+        return too_much(p);
+    p->relocations[p->relocation_count++] = r;
+    return true;
+}
+
+static bool address_of(const struct parser *p, const struct relocation *r, uint64_t *ret)
+{
+    const struct ptx_module *m = p->m;
+    int kind;
+    uint32_t index;
+    if (!ptx_symbol_find(m, 0, r->name, &kind, &index))
+        return false;
+    if (kind == SYM_FUNCTION && !m->functions[index].is_entry) {
+        *ret = FUNCTION_WINDOW + (uint64_t)index * FUNCTION_STEP;
+        return true;
+    }
+    if (kind != SYM_VAR || m->vars[index].offset == UINT64_MAX)
+        return false;
+    const struct variable *v = &m->vars[index];
+    const uint64_t at = v->offset + (uint64_t)r->offset;
+    *ret = v->space == SPACE_SHARED ? (r->is_generic ? SHARED_WINDOW + at : at) : MODULE_WINDOW + at;
+    return v->space == SPACE_SHARED || v->space == SPACE_GLOBAL || v->space == SPACE_CONST;
+}
+
+bool relocate(struct parser *p)
+{
+    for (uint32_t i = 0; i < p->relocation_count; i++) {
+        const struct relocation *r = &p->relocations[i];
+        uint64_t value;
+        if (!address_of(p, r, &value)) {
+            p->lex.now.line = r->line;
+            return syntax(p, "an initialiser names what has no address");
+        }
+        if (r->mask)
+            value = (value & r->mask) >> __builtin_ctzll(r->mask);
+        memcpy(p->m->vars[r->variable].data + r->at, &value, r->size);
+    }
+    return true;
+}
+
 static bool put_bytes(struct parser *p, struct variable *v, uint64_t at, unsigned size, uint64_t value)
 {
     if (at + size > v->bytes)
@@ -57,20 +119,12 @@ static bool take_initialiser(struct parser *p, uint32_t index)
                 bits ^= size == 4 ? 0x80000000ull : 1ull << 63;
             if (!put_bytes(p, v, at, size, bits))
                 return false;
-            at += size;
             next(p);
-        } else if (t.kind == TOK_WORD) {  /* an address: generic(x)+4, mask(x): kept as zero, found by the scan as a relocation */
-            next(p);
-            if (accept(p, '(')) {
-                while (!is(p, ')') && p->lex.now.kind != TOK_END)
-                    next(p);
-                if (!expect(p, ')'))
-                    return false;
-            }
-            int64_t ignored;
-            if (accept(p, '+') && !take_int(p, &ignored))
+            if (t.kind == TOK_INT && bits && accept(p, '(') && (!take_address(p, index, at, size, bits) || !expect(p, ')')))
                 return false;
-            if (!put_bytes(p, v, at, size, 0))
+            at += size;
+        } else if (t.kind == TOK_WORD) {
+            if (!put_bytes(p, v, at, size, 0) || !take_address(p, index, at, size, 0))
                 return false;
             at += size;
         } else {

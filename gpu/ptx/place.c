@@ -77,7 +77,7 @@ bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_findi
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)offset);
     if (nowhere)
         f->offset_bytes = 0;
-    const char *does = i->kind == K_ATOM ? "atomically changes" : i->kind == K_PREFETCH ? "prefetches" : store ? "writes" : "reads";
+    const char *does = i->kind == K_ATOM ? "atomically changes" : i->kind == K_PREFETCH ? i->op ? "discards" : "prefetches" : store ? "writes" : "reads";
     if (nowhere && kind == PTX_OUT_OF_BOUNDS)
         return fault(w, i, lane, kind, "%s %u bytes at address %s, in no buffer", does, bytes, address);
     if (nowhere)

@@ -34,9 +34,10 @@ void race_start(struct block *b)
         struct warp *w = &b->warps[i];
         memset(w->seen, 0, sizeof w->seen);
         memset(w->fence, 0, sizeof w->fence);
+        memset(w->far, 0, sizeof w->far);
         memset(w->pending, 0, sizeof w->pending);
-        w->has_fence = w->waited_grid = false;
-        w->horizon = w->pending_horizon = w->taken_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
+        w->has_fence = w->has_far = w->waited_grid = false;
+        w->horizon = w->pending_horizon = w->pending_near = w->taken_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
         w->strong_clock = UINT32_MAX;
         w->clock_now = 1;
         w->safe = b->warp_count == 1 ? UINT32_MAX >> 5 : 0;
@@ -83,13 +84,15 @@ static uint64_t known_as(const struct warp *w, const struct insn *i, uint64_t ad
 /* What the warps that arrive have fenced, and have learned from other blocks, those that wait take along. */
 static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
 {
-    uint32_t fenced[MAX_WARPS] = {0}, horizon = 0, fence_horizon = 0;
-    bool any = false;
+    uint32_t fenced[MAX_WARPS] = {0}, far[MAX_WARPS] = {0}, horizon = 0, fence_horizon = 0;
+    bool any = false, any_far = false;
     for (uint32_t i = 0; i < b->warp_count; i++)
         if (arrived >> i & 1) {
             const struct warp *w = &b->warps[i];
             horizon = larger(horizon, larger(w->horizon, w->taken_horizon));
             any |= w->has_fence;
+            any_far |= w->has_far;
+            join(far, w->far);
             fence_horizon = larger(fence_horizon, w->fence_horizon);
             join(fenced, w->fence);
         }
@@ -97,6 +100,11 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         if (waiting >> i & 1) {
             struct warp *w = &b->warps[i];
             w->horizon = larger(w->horizon, horizon);
+            if (any_far && (!w->has_far || adds(w->far, far))) {
+                w->has_far = true;
+                w->fence_number = 0;
+                join(w->far, far);
+            }
             if (!any || (!adds(w->fence, fenced) && fence_horizon <= w->fence_horizon))
                 continue;
             w->has_fence = true;
@@ -149,7 +157,8 @@ void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
     }
 }
 
-void race_fence(struct warp *w, uint32_t active)
+/* One for the block alone tells other blocks nothing, nor makes what was read of them count. */
+void race_fence(struct warp *w, uint32_t active, enum order_scope scope)
 {
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
@@ -157,25 +166,32 @@ void race_fence(struct warp *w, uint32_t active)
     lane_fence(w, active);
     b->any_fence = w->has_fence = true;
     join(w->seen, w->pending);
-    w->horizon = w->fence_horizon = larger(w->horizon, w->pending_horizon);
+    w->horizon = larger(w->horizon, w->pending_near);
+    if (scope == ORDER_ALL)
+        w->horizon = larger(w->horizon, w->pending_horizon);
+    w->fence_horizon = w->horizon;
     join(w->fence, w->seen);
     w->fence[w->id] = w->clock_now;
-    w->fence_number = 0;
+    if (scope == ORDER_ALL) {
+        w->has_far = true;
+        w->fence_number = 0;
+        memcpy(w->far, w->fence, sizeof w->far);
+    }
     w->clock_now = ++b->clock;
     race_safe(w);
 }
 
-void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool release)
+void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum order_scope release)
 {
     struct worker *k = w->block->worker;
     if (release)
-        race_fence(w, active);
+        race_fence(w, active, release);
     lane_publish(w, active);
     if (!w->has_fence)
         return;
     join(w->block->sync, w->fence);
     w->block->sync_horizon = larger(w->block->sync_horizon, w->fence_horizon);
-    if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order)
+    if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || !w->has_far)
         return;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
@@ -184,28 +200,28 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, bool re
     }
 }
 
-void race_observe(struct warp *w, const struct insn *i, uint32_t active, bool acquire)
+void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum order_scope acquire)
 {
     struct worker *k = w->block->worker;
     if (!k->machine->check_races)
         return;
-    lane_observe(w, active, acquire);
+    lane_observe(w, active, acquire != ORDER_NONE);
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
-        w->pending_horizon = larger(w->pending_horizon, w->block->sync_horizon);
+        w->pending_near = larger(w->pending_near, w->block->sync_horizon);
     }
     for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order ? 0 : active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
         if (key)
             race_order_observe(w, key);
     }
-    w->block->any_observed |= w->pending_horizon != 0;
+    w->block->any_observed |= w->pending_horizon || w->pending_near;
     /* "the last block adds up": what an atomic brought, a barrier passes on; what a mere load brought only a fence does */
     if (i->kind == K_ATOM)
-        w->taken_horizon = larger(w->taken_horizon, w->pending_horizon);
+        w->taken_horizon = larger(w->taken_horizon, larger(w->pending_near, w->pending_horizon));
     if (acquire) {
         join(w->seen, w->pending);
-        w->horizon = larger(w->horizon, w->pending_horizon);
+        w->horizon = larger(w->horizon, acquire == ORDER_ALL ? larger(w->pending_near, w->pending_horizon) : w->pending_near);
         race_safe(w);
     }
 }

@@ -40,10 +40,12 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
             o->has_fence = true;
             o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
             join(o->fence, w->fence);
+            o->has_far |= w->has_far;
+            join(o->far, w->far);
         }
     }
     if (b->watch) {
-        race_fence(w, active);
+        race_fence(w, active, ORDER_ALL);
         race_order_publish(w, key);
     } else {
         lane_fence(w, active);
@@ -62,6 +64,8 @@ void race_object_publish(struct warp *w, uint32_t active, struct race_object *o,
         join(o->seen, w->fence);
         join(o->fence, w->fence);
         o->has_fence = true;
+        o->has_far |= w->has_far;
+        join(o->far, w->far);
         o->horizon = larger(o->horizon, w->fence_horizon);
         o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
     }
@@ -78,10 +82,10 @@ void race_object_observe(struct warp *w, uint32_t active, const struct race_obje
         return;
     lane_observe(w, active, false);
     join(w->pending, o->seen);
-    w->pending_horizon = larger(w->pending_horizon, o->horizon);
+    w->pending_near = larger(w->pending_near, o->horizon);
     if (b->watch)
         race_order_observe(w, key);
-    b->any_observed |= w->pending_horizon != 0;
+    b->any_observed |= w->pending_horizon || w->pending_near;
 }
 
 void race_object_acquire(struct warp *w, uint32_t active, const struct race_object *o, uint64_t key)
@@ -98,9 +102,13 @@ void race_object_acquire(struct warp *w, uint32_t active, const struct race_obje
         w->fence_horizon = larger(w->fence_horizon, o->fence_horizon);
         join(w->fence, o->fence);
     }
+    if (o->has_far) {
+        w->has_far = true;
+        join(w->far, o->far);
+    }
     if (b->watch) {
         race_order_observe(w, key);
-        w->horizon = larger(w->horizon, w->pending_horizon);
+        w->horizon = larger(w->horizon, larger(w->pending_near, w->pending_horizon));
     }
     race_safe(w);
 }

@@ -208,7 +208,7 @@ static uint32_t release_add(struct order *o, struct warp *w)
     }
     uint32_t *item = r->items + (size_t)r->count++ * words;
     item[0] = atomic_fetch_add(&o->released, 1) + 1;
-    memcpy(item + 1, w->fence, o->warps_block * sizeof *item);
+    memcpy(item + 1, w->far, o->warps_block * sizeof *item);
     o->release_words += words;
     return item[0];
 }
@@ -269,8 +269,9 @@ bool race_before(const struct warp *w, uint32_t id)
         return true;
     if (a.kind == ACTOR_ANYONE)
         return w->horizon > a.born;
+    const uint32_t pending = w->pending_horizon > w->pending_near ? w->pending_horizon : w->pending_near;
     if (a.block != w->block->number)
-        return covered(m->order, &a, strong && w->pending_horizon > w->horizon ? w->pending_horizon : w->horizon);
+        return covered(m->order, &a, strong && pending > w->horizon ? pending : w->horizon);
     if (a.clock <= w->safe)
         return true;
     if (a.kind == ACTOR_WARP)

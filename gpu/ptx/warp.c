@@ -516,7 +516,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
                 w->waited_grid = true;
                 atomic_store(&m->any_waited_grid, true);
             } else if (active && i->op) {
-                race_fence(w, active);
+                race_fence(w, active, i->op == FENCE_BLOCK ? ORDER_BLOCK : ORDER_ALL);
             }
             i++;
             continue;
