@@ -113,6 +113,7 @@ struct judge {
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
     int64_t gpu_ns;
+    int64_t start_up_ns;                /* of that, until a run child's driver and context stood */
     int64_t gpu_counted_ns;             /* up to when time is in it: two children at once hold the card once */
 };
 

@@ -23,9 +23,9 @@
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
 
 static const struct effort efforts[] = {
-    [MODE_TRIAGE] = {12, 4, 12, 2, 0},
-    [MODE_FULL] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS},
-    [MODE_RETEST] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS / 3},
+    [MODE_TRIAGE] = {12, 4, STATS_LONGER_TRIAGE, 12, 2, 0},
+    [MODE_FULL] = {30, 8, STATS_LONGER, 20, 6, LIMIT_TIME_AIM_NS},
+    [MODE_RETEST] = {30, 8, STATS_LONGER, 20, 6, LIMIT_TIME_AIM_NS / 3},
 };
 
 /* What passed since the last part ended is that part's. */
@@ -182,8 +182,7 @@ static int64_t choose_launches(struct session *x)
 /* ---- samples ---- */
 
 /* One quad: a b b a or b a a b, giving two pairs. */
-static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, double *overhead_a,
-                 double *overhead_b, struct verdict *v, struct err *err)
+static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, struct verdict *v, struct err *err)
 {
     bool swap = rng_at(x->order, 11, x->counter++) & 1;
     struct sample sample[QUAD] = {{0}};
@@ -195,10 +194,11 @@ static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct
         /* Neighbours in time: samples 0 and 1, samples 3 and 2. */
         const struct sample *outer = &sample[p ? 3 : 0], *inner = &sample[p ? 2 : 1];
         const struct sample *sa = swap ? inner : outer, *sb = swap ? outer : inner;
-        pairs[p] = (struct stats_pair){per_launch(a, sa), per_launch(b, sb), sa->mhz, sb->mhz, 0,
-                                      card_reasons_hindering(sa->reasons | sb->reasons) != 0};
-        overhead_a[p] = sa->wall_ns - sa->event_ns;
-        overhead_b[p] = sb->wall_ns - sb->event_ns;
+        pairs[p] = (struct stats_pair){
+            .base_ns = per_launch(a, sa), .candidate_ns = per_launch(b, sb), .base_mhz = sa->mhz, .candidate_mhz = sb->mhz,
+            .throttled = card_reasons_hindering(sa->reasons | sb->reasons) != 0,
+            .base_beyond_ns = sa->wall_ns - sa->event_ns, .candidate_beyond_ns = sb->wall_ns - sb->event_ns,
+        };
     }
     return true;
 }
@@ -216,7 +216,7 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
             return true;
         if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= STATS_LEAST_BLOCKS * size)
             return true;
-        STEP(quad(x, a, b, p->list + p->count, p->overhead_a + p->count, p->overhead_b + p->count, v, err));
+        STEP(quad(x, a, b, p->list + p->count, v, err));
         p->list[p->count].block = p->count / size, p->list[p->count + 1].block = (p->count + 1) / size;
         p->count += 2;
     }
@@ -252,35 +252,50 @@ static double host_ns(const struct judge *j)
     return json_num(last, "wall_ns", 0) - json_num(last, "event_ns", 0);
 }
 
+/* Baseline against candidate, longer where the answer is open. What is left in *p is what counts. */
+static bool compare(struct session *x, struct pairs *p, struct account *a, struct stats_result *ret, struct verdict *v, struct err *err)
+{
+    cleanup(pairs) struct pairs all;
+    pairs_make(&all);
+    for (int times = 1; times <= x->effort.longer; times++) {
+        STEP(collect(x, &x->base, &x->mine, times * x->effort.blocks, x->effort.pairs_in_block, x->effort.aim_ns, &all, v, err));
+        *a = (struct account){.taken = all.count};
+        memcpy(p->list, all.list, (size_t)all.count * sizeof *p->list);
+        for (int i = 0; i < all.count; i++)
+            a->throttled += all.list[i].throttled;
+        a->discarded = stats_discard(p->list, all.count, &p->count);
+        a->clock_steady = a->discarded <= STATS_DISCARD * a->taken && stats_blocks(p->list, p->count) >= STATS_LEAST_BLOCKS;
+        if (!a->clock_steady)
+            snprintf(x->unsteady, sizeof x->unsteady, "the clock moved in %d of %d pairs, and was held down in %d", a->discarded, a->taken, a->throttled);
+        if (!a->clock_steady || all.count + 2 > STATS_MAX_PAIRS)
+            break;
+        stats_compare(p->list, p->count, rng_at(x->order, 17, x->counter++), ret);
+        if (ret->decision != STATS_UNCLEAR || x->alone || clock_mono_ns() >= x->deadline_ns)
+            break;
+    }
+    return true;
+}
+
 static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
     cleanup(pairs) struct pairs p;
     cleanup(json) json_t *controls = json_array();
     bool before = false, after = false;
     struct account a = {0};
-    int left = 0;
+    struct stats_result r = {0};
     pairs_make(&p);
     x->reasons = 0;
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
-    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.pairs_in_block, x->effort.aim_ns, &p, v, err));
+    STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
     STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, &a.checked, v, err));
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));
-    for (int i = 0; i < p.count; i++)
-        a.throttled += p.list[i].throttled;
-    a.taken = p.count, a.discarded = stats_discard(p.list, p.count, &left);
-    bool clock_steady = a.discarded <= STATS_DISCARD * a.taken && stats_blocks(p.list, left) >= STATS_LEAST_BLOCKS;
-    if (!clock_steady)
-        snprintf(x->unsteady, sizeof x->unsteady, "the clock moved in %d of %d pairs, and was held down in %d", a.discarded, a.taken, a.throttled);
-    *ret_valid = before && after && clock_steady;
+    *ret_valid = before && after && a.clock_steady;
     if (!*ret_valid)
         return true;
-    p.count = left;
-    struct stats_result r;
-    stats_compare(p.list, p.count, rng_at(x->order, 17, x->counter++), &r);
     *ret = (struct judge_timing){
         .measured = true,
         .candidate_ns = r.candidate.median,
@@ -292,7 +307,7 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
         .record = measure_record(x, &r, &p, &a, controls),
         .samples = samples_encode(x, &p),
     };
-    const struct timer_case c = {p.list, p.overhead_a, p.overhead_b, p.count, x->mine.launches, &r, x->alone, host_ns(x->j)};
+    const struct timer_case c = {p.list, p.count, x->mine.launches, &r, x->alone, host_ns(x->j)};
     timer_rules(&c, &ret->rules, &ret->wall_gain);
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};

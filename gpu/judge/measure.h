@@ -9,7 +9,7 @@ struct clocked {                        /* one side while it is measured */
 };
 
 /* aim_ns: GPU time to sum up a side; the three occasions of a retest reach it together. */
-struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; int64_t aim_ns; };
+struct effort { int blocks, pairs_in_block, longer, control_blocks, sets_checked; int64_t aim_ns; };
 /* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
 enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
 
@@ -28,13 +28,13 @@ struct session {
     char unsteady[200];                 /* why the last attempt was not valid */
 };
 
-struct pairs { int count; struct stats_pair *list; double *overhead_a, *overhead_b; };
+struct pairs { int count; struct stats_pair *list; };
 void pairs_done(struct pairs *p);
 DEFINE_CLEANUP(pairs, struct pairs, pairs_done(it))
 
 void pairs_make(struct pairs *p);
 /* What was taken, what of it was left out, and why. */
-struct account { int taken, discarded, throttled, checked; };
+struct account { int taken, discarded, throttled, checked; bool clock_steady; };
 
 /* ---- measure_record.c ---- */
 json_t *samples_encode(const struct session *x, const struct pairs *p);

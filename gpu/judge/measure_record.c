@@ -7,14 +7,11 @@
 void pairs_done(struct pairs *p)
 {
     free(p->list);
-    free(p->overhead_a);
-    free(p->overhead_b);
 }
 
 void pairs_make(struct pairs *p)
 {
-    *p = (struct pairs){0, xarray(STATS_MAX_PAIRS + 2, sizeof *p->list), xarray(STATS_MAX_PAIRS + 2, sizeof(double)),
-                        xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
+    *p = (struct pairs){0, xarray(STATS_MAX_PAIRS + 2, sizeof *p->list)};
 }
 
 json_t *samples_encode(const struct session *x, const struct pairs *p)

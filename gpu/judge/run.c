@@ -108,7 +108,9 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     json_decref(s->info);
     s->info = info_for(j, info, device);
     s->opened = true;
+    int64_t held_ns = j->gpu_ns;
     count_card_time(j, s, from);
+    j->start_up_ns += j->gpu_ns - held_ns;
     return true;
 }
 

@@ -1,22 +1,23 @@
 #include "gpu/judge/timer_rules.h"
 
 #include <math.h>
-#include <string.h>
 
 #define WALL_LEAST_NS 20000             /* below this the host's own scatter is all there is */
 #define WALL_REJECT_NS 50000
 #define SIGN_LEAST 0.005                /* gains nearer to 1 than this have no sign */
 
-static double median_of(const double *from, int count)
+static double median_beyond(const struct timer_case *c, bool base)
 {
-    cleanup(mem) void *memory = xarray((size_t)count, sizeof(double));
-    memcpy(memory, from, (size_t)count * sizeof(double));
-    return stats_median(memory, count);
+    cleanup(mem) void *memory = xarray((size_t)c->count, sizeof(double));
+    double *beyond = memory;
+    for (int i = 0; i < c->count; i++)
+        beyond[i] = base ? c->pairs[i].base_beyond_ns : c->pairs[i].candidate_beyond_ns;
+    return stats_median(beyond, c->count);
 }
 
 static void wall_rule(const struct timer_case *c, struct rules *ret)
 {
-    double mine = median_of(c->candidate_beyond, c->count), base = c->alone ? c->host_ns : median_of(c->base_beyond, c->count);
+    double mine = median_beyond(c, false), base = c->alone ? c->host_ns : median_beyond(c, true);
     double span = c->result->candidate.median * c->launches, beyond = mine - base;
     rules_figure(ret, RULE_WALL, "candidate_beyond_ns", mine);
     rules_figure(ret, RULE_WALL, "usual_beyond_ns", base);
@@ -76,8 +77,10 @@ static double wall_ratio(const struct timer_case *c)
 {
     cleanup(mem) void *memory = xarray((size_t)c->count, sizeof(double));
     double *ratios = memory;
-    for (int i = 0; i < c->count; i++)
-        ratios[i] = (c->pairs[i].base_ns * c->launches + c->base_beyond[i]) / (c->pairs[i].candidate_ns * c->launches + c->candidate_beyond[i]);
+    for (int i = 0; i < c->count; i++) {
+        const struct stats_pair *p = &c->pairs[i];
+        ratios[i] = (p->base_ns * c->launches + p->base_beyond_ns) / (p->candidate_ns * c->launches + p->candidate_beyond_ns);
+    }
     return stats_median(ratios, c->count);
 }
 

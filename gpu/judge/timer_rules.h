@@ -5,7 +5,6 @@
 
 struct timer_case {
     const struct stats_pair *pairs;
-    const double *base_beyond, *candidate_beyond;       /* wall minus event time of a graph, by pair, ns */
     int count, launches;                                /* launches: in a graph */
     const struct stats_result *result;
     bool alone;                                         /* a baseline by itself: both sides are one, host_ns is the yardstick */
