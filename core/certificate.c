@@ -52,9 +52,14 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("timing/statistics/candidate/median_ns", POSITIVE, MEASURED) X("timing/statistics/baseline/median_ns", POSITIVE, MEASURED) \
     X("timing/control/*/ratio/median", POSITIVE, MEASURED)                                                                       \
     X("samples/candidate/*", POSITIVE, MEASURED) X("samples/baseline/*", POSITIVE, MEASURED) X("calibration", OBJECT, MEASURED)  \
-    X("phases/#audit/candidate/rules/*/rule", POSITIVE, MEASURED | RETESTED | AUDITED)                                           \
-    X("phases/#audit/candidate/rules/*/outcome", TEXT, MEASURED | RETESTED | AUDITED)                                            \
-    X("phases/#audit/candidate/cold_isolated_ns/median", POSITIVE, MEASURED | RETESTED | AUDITED)                                \
+    X("timing/pairs_throttled", NUMBER, MEASURED) X("timing/clocks/reasons", PRESENT, MEASURED)                                  \
+    X("timing/card/before", OBJECT, MEASURED) X("timing/card/after", OBJECT, MEASURED) X("timing/attempts", POSITIVE, MEASURED)  \
+    X("timing/clocks/candidate_mhz", PRESENT, MEASURED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED)                       \
+    X("phases/#audit/candidate/records", POSITIVE, MEASURED | RETESTED | AUDITED)                                                \
+    X("rules/*/rule", POSITIVE, ALWAYS) X("rules/*/what", TEXT, ALWAYS) X("rules/*/outcome", TEXT, ALWAYS)                       \
+    X("modes/graph-rotated/candidate/median_ns", POSITIVE, MEASURED)                                                             \
+    X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
+    X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
     X("phases/#retest/published", NUMBER, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \

@@ -4,6 +4,7 @@
  * On `judge` stdout carries frames and nothing else: descriptor 1 is moved away and stderr put in its place, so that a library
  * that prints cannot break them. The end of stdin means that nobody waits for the answer any more.
  */
+#include "core/certificate.h"
 #include "core/clock.h"
 #include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
@@ -21,7 +22,7 @@
 
 struct options {
     const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
-    const char *shape, *candidate, *baseline, *mode, *target;
+    const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
     const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
     char **arguments;               /* what is left: files */
@@ -39,6 +40,7 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--candidate", "FILE", FLAG(candidate),
      "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
     {"--baseline", "FILE|none", FLAG(baseline), "judge-file: what to compare with (default: the operator's own)"},
+    {"--op-digest", "HEX", FLAG(op_digest), "judge-file: refuse where the operator is another one than this"},
     {"--mode", "MODE", FLAG(mode), "judge-file: triage, full or retest (default: full)"},
     {"--target", "SM", FLAG(target), "golden, judge-file: for what cards to compile (default: sm_90a)"},
     {"--corpus", "DIR", FLAG(corpus), "selftest: folder with attacks/ and honest/ (default: beside the operators)"},
@@ -287,7 +289,23 @@ static bool make_task(const struct options *o, const struct judge_config *c, jso
     json_put(task, "candidate", steal(&candidate));
     json_put(task, "baseline", baseline ? steal(&baseline) : json_null());
     json_put_str(task, "mode", o->mode ? o->mode : "full");
+    if (o->op_digest)
+        json_put_str(task, "op_digest", o->op_digest);
     *ret = steal(&task);
+    return true;
+}
+
+/* Whether what would be signed holds all that the contract lists: a lack is ours, and is seen before anybody verifies. */
+static bool certificate_whole(const struct judge_result *r)
+{
+    struct err err = {0};
+    if (!r->certificate)
+        return true;
+    if (!certificate_check(r->certificate, &err)) {
+        printf("certificate: %s\n", err.text);
+        return false;
+    }
+    printf("certificate: all %d items are there\n", certificate_items(r->certificate));
     return true;
 }
 
@@ -306,9 +324,11 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     json_object_del(result.figures, "samples");       /* hundreds of numbers; the certificate has them */
     json_write_pretty(&text, verdict);
     json_write_pretty(&text, result.figures);
-    printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code),
+    fputs(buf_cstr(&text), stdout);
+    bool whole = certificate_whole(&result);
+    printf("%s in %.0f ms\n", verdict_name(result.verdict.code),
            (double)(clock_mono_ns() - from) * 1e-6);
-    return result.verdict.code == VERDICT_OK ? 0 : 1;
+    return result.verdict.code == VERDICT_OK && whole ? 0 : 1;
 }
 
 /* ---- golden ---- */

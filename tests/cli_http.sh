@@ -180,6 +180,41 @@ sed 's/"best":{.*}}\]/"best":null}]/' <<<"$JOB" | json GET_v1_jobs_job_1
 printf 'HTTP/1.1 204 X\r\nConnection: close\r\n\r\n' >"$dir/www/GET_v1_jobs_job_1_events"
 run 1 watch job_1
 
+# ---- what an admin decides
+fresh
+run 2 quarantine $H
+has "$bad" '--reason TEXT is missing'
+run 2 quarantine zz --reason x
+json GET_v1_kernels_${H}_candidates <<<'{"shape_hash":"'$H'","serves":"cand_a","kernels":[]}'
+json POST_v1_kernels_${H}_quarantine <<<'{"shape_hash":"'$H'","serves":"cand_b","kernels":[{"candidate":"cand_a","state":"quarantined","speedup":{"median":2},"evidence":"emulated","reason":"evil \u001b[2J"},{"candidate":"cand_b","state":"verified","speedup":{"median":1}}]}'
+run 0 quarantine $H --reason "rows are off"
+has "$out" 'cand_a +quarantined +2.00x +emulated \(estimate\) +evil'
+has "$out" 'cand_b +served'
+hasnt "$out" $'\x1b'
+sent '"reason":"rows are off","candidate":"cand_a"'
+run 0 quarantine $H --reason x --candidate cand_c
+sent '"reason":"x","candidate":"cand_c"'
+json POST_v1_kernels_${H}_restore <<<'{"serves":null,"kernels":[]}'
+run 0 restore $H
+has "$out" 'nothing is served'
+answer POST_v1_kernels_${H}_revalidate 202 application/json <<<"$JOB"
+run 0 revalidate $H
+has "$out" 'job_1'
+json GET_v1_jobs_job_1 <<<"$JOB"
+printf 'HTTP/1.1 204 X\r\nConnection: close\r\n\r\n' >"$dir/www/GET_v1_jobs_job_1_events"
+run 0 revalidate $H --watch
+answer POST_v1_candidates_cand_a_release 409 application/problem+json <<<'{"title":"The state does not allow this","status":409,"code":"conflict","detail":"cand_a is not held"}'
+run 3 release cand_a
+has "$bad" 'not held'
+json POST_v1_candidates_cand_a_refuse <<<'{"id":"cand_a"}'
+run 0 refuse cand_a --reason "it reads a clock"
+sent '"reason":"it reads a clock"'
+run 1 kernels $H
+answer GET_v1_kernels_$H 410 application/problem+json <<<'{"title":"It has been withdrawn","status":410,"code":"gone","detail":"the kernel was withdrawn: rows are off"}'
+run 1 kernels $H
+has "$bad" 'rows are off'
+run 1 fetch $H
+
 # ---- fetch: nothing is written unless it is verified
 fresh
 json GET_v1_kernels_$H <<<'{}'

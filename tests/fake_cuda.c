@@ -28,10 +28,18 @@ static struct CUgraph_st *capturing;
 static CUresult sticky = CUDA_SUCCESS;
 static sigjmp_buf back;
 static int live_maps, live_allocations, scrubs[4];    /* shared memory and registers; frames of three sizes */
+static int reached;
 static uint32_t left_in_shared, left_in_frame, variable[4] = {1, 2, 3, 4};
 static int launches_of_module;
 
 int fake_cuda_live(void);
+/* Calls by which the device could come to memory that is not its own: made, or made possible by an argument of another call. */
+int fake_cuda_reached(void);
+int fake_cuda_reached(void) { return reached; }
+#define REACHES(name) CUresult reaches_##name(void) __asm__(#name); CUresult reaches_##name(void) { reached++; return CUDA_ERROR_NOT_SUPPORTED; }
+REACHES(cuMemHostAlloc) REACHES(cuMemAllocHost_v2) REACHES(cuMemHostRegister_v2) REACHES(cuMemHostGetDevicePointer_v2) REACHES(cuMemAllocManaged)
+REACHES(cuIpcOpenMemHandle_v2) REACHES(cuIpcGetMemHandle) REACHES(cuCtxEnablePeerAccess) REACHES(cuMemImportFromShareableHandle)
+REACHES(cuMemExportToShareableHandle) REACHES(cuImportExternalMemory) REACHES(cuMemPoolCreate) REACHES(cuMemAllocAsync) REACHES(cuMemPrefetchAsync_v2)
 int fake_cuda_live(void) { return live_maps + live_allocations; }
 int fake_cuda_scrubs(int which);
 int fake_cuda_scrubs(int which) { return scrubs[which]; }
@@ -196,7 +204,7 @@ CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d)
          a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 232448 : a == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE ? 65536 : 0;
     return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice d, unsigned f) { (void)d, (void)f; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice d, unsigned f) { (void)d; reached += (f & CU_CTX_MAP_HOST) != 0; return CUDA_SUCCESS; }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { (void)d; *c = (CUcontext)1; return CUDA_SUCCESS; }
 CUresult cuDevicePrimaryCtxRelease(CUdevice d) { (void)d; return sticky; }
 CUresult cuCtxSetCurrent(CUcontext c) { (void)c; return sticky; }
@@ -248,7 +256,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, vo
 }
 CUresult cuMemAlloc(CUdeviceptr *p, size_t n) { *p = (CUdeviceptr)malloc(n); live_allocations++; return sticky; }
 CUresult cuMemFree(CUdeviceptr p) { if (p) live_allocations--; free((void *)p); return sticky; }
-CUresult cuMemGetInfo(size_t *f, size_t *t) { *f = *t = (size_t)1 << 30; return sticky; }
+CUresult cuMemGetInfo(size_t *f, size_t *t) { *f = *t = (size_t)1 << 30; if (getenv("FAKE_FULL")) *f = 4096; return sticky; }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t n, CUstream s) { (void)s; memcpy((void *)to, from, n); return sticky; }
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n) { memcpy(to, (void *)from, n); return sticky; }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { (void)s, (void)n; memcpy((void *)to, (void *)from, 8); return sticky; }
@@ -270,13 +278,20 @@ CUresult cuMemAddressReserve(CUdeviceptr *p, size_t n, size_t a, CUdeviceptr at,
     return CUDA_SUCCESS;
 }
 CUresult cuMemAddressFree(CUdeviceptr p, size_t n) { live_maps--; munmap((void *)p, n); return CUDA_SUCCESS; }
-CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f) { (void)p, (void)f; *h = n; return CUDA_SUCCESS; }
+CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAllocationProp *p, unsigned long long f) 
+{
+    /* "Pinned" is what device memory is called here; the place is what counts. */
+    reached += p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->location.id != 0 ||
+               p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || p->allocFlags.gpuDirectRDMACapable || f;
+    *h = n;
+    return getenv("FAKE_FULL") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) { (void)h; return CUDA_SUCCESS; }
 CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle h, unsigned long long f) { (void)p, (void)o, (void)f; return n == h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
 CUresult cuMemUnmap(CUdeviceptr p, size_t n) { mprotect((void *)p, n, PROT_NONE); return CUDA_SUCCESS; }
 CUresult cuMemSetAccess(CUdeviceptr p, size_t n, const CUmemAccessDesc *d, size_t count)
 {
-    (void)count;
+    reached += count != 1 || d->location.type != CU_MEM_LOCATION_TYPE_DEVICE || d->location.id != 0;
     return mprotect((void *)p, n, d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_READ | PROT_WRITE) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 CUresult cuStreamCreate(CUstream *s, unsigned f) { (void)f; *s = (CUstream)1; return CUDA_SUCCESS; }

@@ -10,6 +10,8 @@ proteus_test(test_certificate SOURCES test_certificate.c LIBS proteus_judge ARGS
 add_dependencies(test_certificate proteus_ops)
 proteus_test(test_judge_liar SOURCES test_judge_liar.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 900)
 proteus_test(test_check_op SOURCES test_check_op.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)
+proteus_test(test_compile_bombs SOURCES test_compile_bombs.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops fast LABELS nvrtc TIMEOUT 600)
+add_dependencies(test_compile_bombs proteus_ops)
 add_dependencies(test_check_op proteus_ops)
 add_dependencies(test_judge proteus_ops)
 add_dependencies(test_judge_liar proteus_ops)
@@ -17,3 +19,4 @@ proteus_test(test_judge_program SOURCES test_judge_program.c LIBS proteus_spawn 
   ARGS $<TARGET_FILE:proteus-gpu> ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu LABELS nvrtc TIMEOUT 900)
 add_dependencies(test_judge_program proteus-gpu proteus_ops)
 proteus_test(test_audit SOURCES test_audit.c LIBS proteus_stats)
+proteus_test(test_timers SOURCES test_timers.c LIBS proteus_stats)

@@ -3,6 +3,7 @@
  * bundle is flipped, it is cut everywhere, its members are doubled, exchanged, renamed and added to.
  */
 #include "api/cli/verify.h"
+#include "core/candidate.h"
 #include "core/hash.h"
 #include "core/minisign.h"
 #include "tests/test.h"
@@ -44,29 +45,8 @@ static json_t *manifest_make(const struct fixture *f, const json_t *c)
     return m;
 }
 
-static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
+static void fixture_sign_certificate(struct fixture *f, const json_t *c)
 {
-    cleanup(json) json_t *c = json_object(), *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
-    json_put_int(axes, "N", n);
-    json_put_int(axes, "rows", 7);      /* not keyed: in the shape, not in the text */
-    json_put_str(dtypes, "io", "bf16");
-    json_put_str(shape, "op", "scale");
-    json_put(shape, "axes", json_incref(axes));
-    json_put(shape, "dtypes", json_incref(dtypes));
-    json_put_str(shape, "target", "sm_90a");
-    json_put_str(digests, "cubin", hash_of("cubin", 5).text);
-    json_put_str(digests, "ptx", hash_of("ptx", 3).text);
-    json_put_str(digests, "source", hash_of("source", 6).text);
-    json_put(c, "shape", json_incref(shape));
-    json_put_str(c, "shape_hash", hash_of(canonical, strlen(canonical)).text);
-    json_put_int(c, "op_version", 1);
-    json_put(c, "plan", json_pack("{s:[i]}", "grid", 7));
-    json_put(c, "preconditions", json_pack("{s:{s:{s:[i]}},s:i}", "tensors", "x", "strides", 64, "workspace_bytes", 256));
-    json_put_str(c, "evidence", "emulated");
-    json_put_str(c, "mode", "estimate");
-    json_put(c, "speedup", json_pack("{s:f}", "median", 1.5));
-    json_put_num(c, "time_ns", 2000);
-    json_put(c, "digests", json_incref(digests));
     buf_clear(&f->certificate);
     buf_clear(&f->signature);
     json_write(&f->certificate, c);
@@ -75,6 +55,35 @@ static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
         {"certificate.json", f->certificate.data, f->certificate.size}, {"certificate.json.minisig", f->signature.data, f->signature.size}}};
     cleanup(json) json_t *manifest = manifest_make(f, c);
     manifest_sign(f, manifest);
+}
+
+static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
+{
+    struct err err = {0};
+    cleanup(json) json_t *c = NULL, *program = NULL, *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
+    check(json_parse_file(TEST_DATA "/certificate.json", 1 << 20, &c, &err));       /* of a real judgement */
+    json_put_int(axes, "N", n);
+    json_put_int(axes, "rows", 7);      /* not keyed: in the shape, not in the text */
+    json_put_str(dtypes, "io", "bf16");
+    json_put_str(shape, "op", "scale");
+    json_put(shape, "axes", json_incref(axes));
+    json_put(shape, "dtypes", json_incref(dtypes));
+    json_put_str(shape, "target", "sm_90a");
+    json_object_update(digests, json_object_get(c, "digests"));
+    program = json_deep_copy(json_object_get(c, "program"));
+    json_put_str(program, "source", "source");
+    json_put_str(digests, "candidate", candidate_digest(program).text);
+    json_put_str(digests, "cubin", hash_of("cubin", 5).text);
+    json_put_str(digests, "ptx", hash_of("ptx", 3).text);
+    json_put_str(digests, "source", hash_of("source", 6).text);
+    json_put(c, "shape", json_incref(shape));
+    json_put_str(c, "shape_hash", hash_of(canonical, strlen(canonical)).text);
+    json_put_int(c, "op_version", 1);
+    json_put_str(c, "evidence", "emulated");
+    json_put_str(c, "mode", "estimate");
+    json_put_num(c, "time_ns", 2000);
+    json_put(c, "digests", json_incref(digests));
+    fixture_sign_certificate(f, c);
 }
 
 static void on_check(void *ctx, bool ok, const char *check, const char *text)
@@ -150,6 +159,19 @@ static void test_bundle(void)
     f.bundle.files[3] = (struct bundle_file){"certificate.json", "nonsense", 8};
     f.bundle.files[4] = (struct bundle_file){"certificate.json.minisig", junk.data, junk.size};
     verify(&f, NULL, "certificate", __LINE__);
+
+    /* signed, but an item is missing; or the program is another one than its digest says */
+    static const struct { const char *key, *in, *want; } less[] = {{"times", NULL, "certificate: times"}, {"phases", NULL, "certificate: "},
+                                                                   {"uuid", "device", NULL}, {"op", "digests", "certificate: digests/op"},
+                                                                   {"defines", "program", "program: source, plan"}};
+    for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
+        cleanup(json) json_t *c = NULL;
+        fixture_sign(&f, CANONICAL, 64);
+        check(json_parse(f.certificate.data, f.certificate.size, &c, &err));
+        json_object_del(less[i].in ? json_object_get(c, less[i].in) : c, less[i].key);
+        fixture_sign_certificate(&f, c);
+        verify(&f, NULL, less[i].want, __LINE__);
+    }
 
     /* signed, but hash and shape do not belong together */
     fixture_sign(&f, CANONICAL, 65);

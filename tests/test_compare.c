@@ -78,6 +78,71 @@ static struct compare_result compare_one(const struct scene *s, int t, bool with
     return r;
 }
 
+/* ---- steps that may round between them ---- */
+
+static void test_intermediates(void)
+{
+    static const char shape[] = "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":32,\"V\":32}}";
+    static const char *const regimes[] = {"typical", "padded", "same_sign", "read_only", "long_memory"};
+    int caught_by_half = 0;
+    for (size_t g = 0; g < sizeof regimes / sizeof *regimes; g++) {
+        cleanup(scene) struct scene s = {0};
+        scene_make(&s, shape, regimes[g], 11);
+        check_int(op_results(s.shape.op), 2);
+        for (int t = 0; t < s.shape.op->tensor_count; t++) {
+            const struct tensor *tensor = &s.tensors[t];
+            if (!s.right[t])
+                continue;
+            const double *between = s.right[t] + tensor->elements;
+            put(&s, t, NULL);
+            memcpy(s.baseline[t], s.got[t], (size_t)tensor->bytes);
+            check_int(compare_one(&s, t, false).code, VERDICT_OK);
+            put(&s, t, between);                            /* rounds where it may: right, by the table and by an exact baseline */
+            check_int(compare_one(&s, t, false).code, VERDICT_OK);
+            check_int(compare_one(&s, t, true).code, VERDICT_OK);
+            if (strcmp(tensor->spec->name, "state"))
+                continue;
+            /* four times that is not, nor is a state that is kept in half precision while nothing is written to it */
+            cleanup(mem) void *memory = xarray((size_t)tensor->elements, sizeof(double));
+            double *worse = memory;
+            for (int64_t i = 0; i < tensor->elements; i++)
+                worse[i] = s.right[t][i] + 4 * (between[i] - s.right[t][i]);
+            put(&s, t, worse);
+            if (strcmp(regimes[g], "read_only"))
+                check(compare_one(&s, t, true).code != VERDICT_OK);
+            values_round(DTYPE_F16, s.right[t], tensor->elements, worse);
+            for (int64_t i = 0; i < tensor->elements; i++)
+                if (dtype_load(tensor->dtype, s.inputs[t], (size_t)i) == s.right[t][i])
+                    worse[i] = s.right[t][i];
+            put(&s, t, worse);
+            caught_by_half += compare_one(&s, t, false).code != VERDICT_OK;
+        }
+    }
+    check(caught_by_half > 0);
+}
+
+/* ---- parts of a row that stay ---- */
+
+static void test_parts_that_stay(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":48,\"rot\":32}}", "typical", 3);
+    const int q = tensor_at(&s, "q");
+    uint16_t *bits = s.got[q];
+    put(&s, q, NULL);
+    struct compare_result r = compare_one(&s, q, false);
+    check_int(r.code, VERDICT_OK);
+    check_int(r.unchanged, 3 * 2 * 16);
+    check_int(r.elements, 3 * 2 * 32);
+    bits[48 + 40] ^= 1;                                     /* one place in the second half of a head's rest */
+    r = compare_one(&s, q, false);
+    check_int(r.code, VERDICT_INPUT_MODIFIED);
+    check(r.rule == COMPARE_UNCHANGED && r.has_element && r.index[1] == 1 && r.index[2] == 40);
+    bits[48 + 40] ^= 1;
+    bits[48 + 4] ^= 1;                                      /* a place that is turned may be off by one */
+    check_int(compare_one(&s, q, false).code, VERDICT_OK);
+}
+
 /* ---- two honest kernels in C: single precision, sums in another order than the reference ---- */
 
 enum precision { SINGLE, BFLOAT, HALF, TF32 };
@@ -710,6 +775,8 @@ int main(void)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    test_intermediates();
+    test_parts_that_stay();
     test_honest();
     test_canaries();
     test_wrong_arithmetic();

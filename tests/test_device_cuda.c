@@ -3,6 +3,7 @@
  * rotations, order, outputs. What a real card does is in gpu/test_cuda_device.c. A fault ends a context, so each case forks.
  */
 #include "gpu/device/card.h"
+#include "gpu/device/cuda_api.h"
 #include "tests/device_case.h"
 
 #include <dlfcn.h>
@@ -27,14 +28,39 @@ static int scrubs(int which)
     return f(which);
 }
 
-static int live(void)
+static int ask_fake(const char *what)
 {
     int (*f)(void);
-    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_live");
+    void *symbol = dlsym(dlopen("libcuda.so.1", RTLD_NOW), what);
     if (!symbol)
         return -1;
     memcpy(&f, &symbol, sizeof f);
     return f();
+}
+
+static int live(void)
+{
+    return ask_fake("fake_cuda_live");
+}
+
+/* Device code must reach no memory but the card's own: no call that would let it was made, by any path of the device. */
+static void check_reach(void)
+{
+    check_int(ask_fake("fake_cuda_reached"), 0);
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+/* Nor is one in the table of calls, by its name. */
+static void test_reach(void)
+{
+#define X(fn) check(!cuda_reaches_host(TEXT(fn)));
+    CU_API(X)
+#undef X
+    static const char *const bad[] = {"cuMemAllocHost_v2", "cuMemHostAlloc", "cuMemHostRegister_v2", "cuMemAllocManaged", "cuIpcOpenMemHandle_v2",
+                                      "cuCtxEnablePeerAccess", "cuMemcpyPeerAsync", "cuMemImportFromShareableHandle", "cuImportExternalMemory"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        check(cuda_reaches_host(bad[i]));
 }
 
 static struct device_program *load(struct device **ret_device)
@@ -95,6 +121,7 @@ static int run_case(const char *kernel, enum device_place place, enum verdict_co
         check(!run(p, place, &result, &fault, &err));
         check_int(err.code, ERR_CONFLICT);
     }
+    check_reach();
     device_cuda.unload(p);
     device_cuda.close(d);
     return test_failures != 0;
@@ -191,6 +218,7 @@ static int run_timing(void)
     device_cuda.unload(p);
     device_cuda.close(d);
     check_int(live(), 0);
+    check_reach();
     return test_failures != 0;
 }
 
@@ -509,6 +537,28 @@ static int run_card(void)
     return test_failures != 0;
 }
 
+/* Memory that others hold is no candidate's fault, and no crash of its either. */
+static int run_full(void)
+{
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    struct device_run_result result;
+    struct device_fault fault = {0};
+    struct err err = {0};
+    const void *const base[3] = {x, s, NULL};
+    static const bool rotate[3] = {true, false, false};
+    const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = 1 << 20, .max_sets = 100, .seed = 3};
+    int sets = 0;
+    setenv("FAKE_FULL", "1", 1);
+    check(!run(p, DEVICE_AT_END, &result, &fault, &err));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check(!device_cuda.time_setup(p, &setup, &sets, &fault, &err) && strstr(err.text, "4096 of its"));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check_int(fault.code, VERDICT_OK);
+    return test_failures != 0;
+}
+
 static int run_no_nvml(void)
 {
     test_checks = test_failures = 0;
@@ -542,6 +592,7 @@ int main(void)
 {
     if (live() < 0)
         test_skip("the libcuda.so.1 found is not the test's: run this through ctest");
+    test_reach();
     IN_A_CHILD(run_case("good", DEVICE_AT_END, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_AT_START, VERDICT_OK, true));
     IN_A_CHILD(run_case("good", DEVICE_ODD, VERDICT_OK, true));
@@ -584,6 +635,7 @@ int main(void)
     IN_A_CHILD(run_timing());
     IN_A_CHILD(run_other_modes());
     IN_A_CHILD(run_card());
+    IN_A_CHILD(run_full());
     IN_A_CHILD(run_no_nvml());
     IN_A_CHILD(run_refusals());
     IN_A_CHILD(run_no_card());

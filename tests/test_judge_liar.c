@@ -20,14 +20,14 @@ enum lie {
     BITS_VARY, POISON_SHOWS, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    IMPOSSIBLY_FAST, DRIFTS, NOISY,
+    IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY,
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR
 };
 
 /* ---- the device ---- */
 
-struct device { char kind[8]; };
+struct device { char kind[8]; enum lie lie; int watched; };
 struct device_program {
     enum lie lie;
     const struct shape *shape;
@@ -63,10 +63,11 @@ static bool liar_info(struct device *d, struct device_info *ret, struct err *err
 
 static bool liar_load(struct device *d, const struct device_load *what, struct device_program **ret, struct device_fault *fault, struct err *err)
 {
-    (void)d, (void)fault, (void)err;
+    (void)fault, (void)err;
     struct device_program *p = xalloc(sizeof *p);
     *p = (struct device_program){.lie = (enum lie)what->plan->steps[0].shared_bytes, .shape = what->shape, .tensors = what->tensors,
                                  .rows = what->tensors[0].dims[0], .width = what->tensors[0].dims[1]};
+    d->lie = p->lie;
     *ret = p;
     return true;
 }
@@ -180,8 +181,8 @@ static bool liar_estimate(struct device_program *p, const struct device_run_resu
 
 static bool liar_calibrate(struct device *d, json_t **ret, struct err *err)
 {
-    (void)d, (void)err;
-    *ret = json_pack("{s:f}", "node_ns", 500.0);
+    (void)err;
+    *ret = json_pack("{s:f,s:f}", "node_ns", 500.0, "copy_bytes_per_ns", d->lie == SLOW_MEMORY ? 0.5 : 4000.0);
     return true;
 }
 
@@ -203,7 +204,7 @@ static bool liar_block(struct device_program *p, const struct device_time_block 
         return true;
     }
     double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
-    double noise = rng_normal(p->lie == NOISY ? 7 : p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY ? 0.3 : 0.002);
+    double noise = rng_normal(p->lie == NOISY ? 7 : p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY || (p->lie == SHAKY_AT_FIRST && p->blocks < 300) ? 0.3 : 0.002);
     if (p->lie == DRIFTS)
         noise += (double)p->blocks * 0.01;
     p->blocks++;
@@ -216,7 +217,26 @@ static bool liar_block(struct device_program *p, const struct device_time_block 
         span = -span;
     if (p->lie == SPAN_OVER_WALL)
         wall = span / 2;
-    *ret = (struct device_sample){.event_ns = span, .wall_ns = wall, .launches = p->launches, .sm_clock_mhz = 1980};
+    *ret = (struct device_sample){.event_ns = span, .wall_ns = wall, .launches = p->launches, .sm_clock_mhz = 1980,
+                                  .clock_reasons = p->lie == THROTTLED ? 0x40 : 0x1};
+    return true;
+}
+
+static bool liar_eager(struct device_program *p, const struct device_time_block *how, int64_t *ret_wall_ns, struct device_fault *fault, struct err *err)
+{
+    (void)fault, (void)err;
+    for (int i = 0; i < how->launches; i++)
+        ret_wall_ns[i] = (p->lie == TWICE_AS_FAST ? 15000 : 20000) + i;
+    return true;
+}
+
+/* A neighbour takes half of the time, from the first look on or from the second. */
+static bool liar_alone(struct device *d, int64_t watch_ns, struct device_alone *ret, struct err *err)
+{
+    (void)err;
+    bool there = d->lie == NEIGHBOUR || (d->lie == NEIGHBOUR_LATER && d->watched > 0);
+    d->watched++;
+    *ret = (struct device_alone){.watched_ns = watch_ns, .longest_gap_ns = there ? 2400000 : 64, .gaps_ns = there ? watch_ns : 0, .gaps = there ? 4 : 0};
     return true;
 }
 
@@ -262,6 +282,7 @@ static const struct device_ops liar = {
     .kind = "liar", .open = liar_open, .close = liar_close, .info = liar_info, .load = liar_load, .unload = liar_unload, .run = liar_run,
     .probe = liar_probe,
     .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_rotation = liar_rotation, .calibrate = liar_calibrate,
+    .time_eager = liar_eager, .alone = liar_alone,
     .estimate = liar_estimate,
 };
 
@@ -383,6 +404,15 @@ static void test_measured(void)
         {SERIES_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */
         {TWICE_AS_FAST, NOISY, "triage", ERR_UNAVAILABLE, 0, "steady"},
+        /* One that settles down does, at the next attempt. */
+        {TWICE_AS_FAST, SHAKY_AT_FIRST, "triage", 0, VERDICT_OK, NULL},
+        {TWICE_AS_FAST, THROTTLED, "triage", ERR_UNAVAILABLE, 0, "held down"},
+        /* Somebody else on the card is our failure, before and after, whatever the candidate looked like meanwhile. */
+        {TWICE_AS_FAST, NEIGHBOUR, "triage", ERR_UNAVAILABLE, 0, "not ours alone"},
+        {HIDES_WORK, NEIGHBOUR_LATER, "triage", ERR_UNAVAILABLE, 0, "not ours alone"},
+        {TWICE_AS_FAST, NEIGHBOUR_LATER, "triage", ERR_UNAVAILABLE, 0, "not ours alone"},
+        /* Faster than its bytes at the best bandwidth that the card has shown. */
+        {TWICE_AS_FAST, SLOW_MEMORY, "triage", 0, VERDICT_IMPLAUSIBLE, "held"},
         /* A drift hits both sides of each quad alike. */
         {TWICE_AS_FAST, DRIFTS, "triage", 0, VERDICT_OK, NULL},
     };
@@ -414,6 +444,23 @@ static void test_measured_figures(void)
     check(json_int(timing, "outputs_checked_a_side", 0) >= 3);
     check(json_is_object(json_object_get(r.certificate, "calibration")));
     check(r.gpu_ns > 0);
+    /* All twelve rules, each with its outcome; what a trace is needed for was not done, and says why. */
+    const json_t *rules = json_object_get(r.certificate, "rules");
+    check_int((int)json_array_size(rules), 12);
+    static const bool done[12] = {[6] = true, [10] = true, [11] = true};
+    for (size_t i = 0; i < 12; i++) {
+        const json_t *one = json_array_get(rules, i);
+        check_str(json_str(one, "outcome", ""), done[i] ? "ok" : "not_done");
+        check(done[i] || json_str(one, "why", NULL));
+    }
+    const json_t *modes = json_object_get(r.certificate, "modes"), *eager = json_object_get(modes, "eager"), *graph = json_object_get(modes, "graph-rotated");
+    check(json_num(json_object_get(eager, "candidate"), "median_ns", 0) > 15000 && json_num(json_object_get(eager, "baseline"), "median_ns", 0) > 20000);
+    check(json_num(eager, "ratio", 0) > 1.3 && json_int(eager, "launches", 0) == 32);
+    check(fabs(json_num(json_object_get(graph, "candidate"), "median_ns", 0) - 5000) < 20 && json_int(graph, "bytes_rotated", 0) > 0);
+    const json_t *card = json_object_get(timing, "card");
+    check(json_is_object(json_object_get(card, "before")) && json_is_object(json_object_get(json_object_get(card, "after"), "watch")));
+    check(json_int(timing, "attempts", 0) == 1 && json_int(json_object_get(timing, "spent_ns"), "pairs", 0) > 0);
+    check(json_int(json_object_get(r.figures, "gpu_ns"), "time", 0) > 0);
     bool told = false;
     size_t i;
     json_t *phase;

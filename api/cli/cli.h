@@ -16,6 +16,7 @@
     X(CLI_UNREACHED, 4, "the server could not be reached, or its answer made no sense")                 \
     X(CLI_SERVER, 5, "the server failed (5xx)")                                                         \
     X(CLI_LOCAL, 6, "a file could not be read or written here")                                         \
+    X(CLI_PARTLY, 7, "verify --rerun: right here too, but its speed could not be measured here")                \
     X(CLI_INTERRUPTED, 130, "interrupted; a job goes on without us")
 enum cli_exit {
 #define X(code, number, when) code = number,
@@ -46,14 +47,20 @@ int cmd_add(struct cli *cli);
 int cmd_candidate(struct cli *cli);
 int cmd_kernels(struct cli *cli);
 int cmd_fetch(struct cli *cli);
+int cmd_quarantine(struct cli *cli);
+int cmd_restore(struct cli *cli);
+int cmd_revalidate(struct cli *cli);
+int cmd_release(struct cli *cli);
+int cmd_refuse(struct cli *cli);
 int cmd_verify(struct cli *cli);
+int cmd_sets(struct cli *cli);
 int cmd_ops(struct cli *cli);
 int cmd_devices(struct cli *cli);
 int cmd_hash(struct cli *cli);
 int cmd_key(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_version(struct cli *cli);
-extern const struct option_spec submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
+extern const struct option_spec sets_options[], standing_options[], reason_options[], revalidate_options[], release_options[], submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
     verify_options[], key_options[], shape_options[], token_options[], no_options[];
 
 /* Prints "proteus COMMAND: text" on stderr; the exit status that fits the error. */
@@ -76,6 +83,8 @@ int watch_job(struct cli *cli, const char *id);
  * The n-th --axes is used. Names and numbers are checked by the service alone; here only their form.
  */
 json_t *shape_from_args(const struct cli *cli, int n, int *ret_exit);
+/* {"preset","tp"?,"batch"?} that --model (or the word), --tp and --batch name; new reference, NULL with *ret_exit. */
+json_t *model_from_args(const struct cli *cli, const char *preset, int *ret_exit);
 /* Adds "NAME=VALUE,NAME=VALUE" to the object, as integers or as strings. */
 bool pairs_add(json_t *to, const char *text, bool integers, struct err *err) MUST_CHECK;
 

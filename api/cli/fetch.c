@@ -2,7 +2,7 @@
  * fetch and verify: a bundle is read into memory whole, checked, and written only when every check held.
  */
 #include "api/cli/cli.h"
-#include "api/cli/verify.h"
+#include "api/cli/rerun.h"
 #include "core/hash.h"
 #include "core/tar.h"
 
@@ -25,6 +25,11 @@ const struct option_spec fetch_options[] = {
 const struct option_spec verify_options[] = {
     {"key", "FILE", "the minisign public key that you trust (never one that came with the bundle); may be given more than once, while keys rotate"},
     {"shape-hash", "HASH", "the shape that it must be for"},
+    {"rerun", NULL, "judge it again on this machine, and compare (needs proteus-gpu, the toolkit and the same operator)"},
+    {"ops-dir", "DIR", "with --rerun: the operators' folders (the judge's own otherwise)"},
+    {"device", "NAME", "with --rerun: auto, sim or cuda:N (auto)"},
+    {"cuda-home", "DIR", "with --rerun: the CUDA toolkit"},
+    {"judge", "PROGRAM", "with --rerun: the judge (PROTEUS_JUDGE; proteus-gpu beside this program)"},
     {0}};
 
 /* ---- checks as output ---- */
@@ -82,16 +87,22 @@ static int check_and_print(const struct cli *cli, const struct bundle *b, const 
 {
     cleanup(json) json_t *checks = json_array(), *certificate = NULL;
     struct output o = {cli, checks};
-    bool ok = verify_bundle(b, key->data, key->size, wanted, on_check, &o, &certificate);
+    bool ok = verify_bundle(b, key->data, key->size, wanted, on_check, &o, &certificate), again = ok && args_has(&cli->args, "rerun");
+    int status = ok ? CLI_OK : CLI_NO;
     if (cli->json) {
+        cleanup(json) json_t *more = NULL;
+        if (again)
+            status = rerun(cli, b, certificate, &more);
         cleanup(json) json_t *all = json_object();
         json_put_bool(all, "ok", ok);
         json_put_bool(all, "key_pinned", trusted);
         json_put(all, "checks", json_incref(checks));
         if (certificate)
             json_put(all, "certificate", json_incref(certificate));
+        if (more)
+            json_put(all, "rerun", json_incref(more));
         term_json(all);
-        return ok ? CLI_OK : CLI_NO;
+        return status;
     }
     if (ok)
         print_certificate(certificate);
@@ -99,7 +110,8 @@ static int check_and_print(const struct cli *cli, const struct bundle *b, const 
            !ok ? "NOT verified: do not use this kernel" :
            trusted ? "verified" : "intact, but checked against a key from the service itself: keep a key of your own and give it with --key",
            style_off());
-    return ok ? CLI_OK : CLI_NO;
+    cleanup(json) json_t *more = NULL;
+    return again ? rerun(cli, b, certificate, &more) : status;
 }
 
 /* ---- reading bundles ---- */

@@ -1,5 +1,7 @@
 #include "api/cli/verify.h"
 
+#include "core/candidate.h"
+#include "core/certificate.h"
 #include "core/hash.h"
 #include "core/minisign.h"
 
@@ -94,7 +96,8 @@ static bool check_archive(struct check *c)
         return true;
     bundle_archive(c->bundle, &laid);
     bool same = laid.size == c->bundle->archive_size && !memcmp(laid.data, c->bundle->archive, laid.size);
-    return say(c, same, "archive", same ? "laid out as a service lays it" : "it is not laid out as a service lays it: a header, the order or the padding was changed");
+    return say(c, same, "archive", "%s", same ? "laid out as a service lays it"
+                                              : "it is not laid out as a service lays it: a header, the order or the padding was changed");
 }
 
 /* A signature's own comment and line ends are signed by nothing: they are as the service writes them. */
@@ -166,6 +169,30 @@ static void check_digests(struct check *c, const json_t *certificate)
             say(c, !strcmp(got.text, wanted), parts[i].file, "%s",
                 !strcmp(got.text, wanted) ? got.text : "is not what was judged: its digest differs from the certificate's");
     }
+}
+
+/* All that the contract lists is in it, and its retest was in other processes with other seeds. */
+static void check_certificate(struct check *c, const json_t *certificate)
+{
+    struct err err = {0};
+    if (certificate_check(certificate, &err))
+        say(c, true, "certificate", "all %d items that one of its kind must hold are there%s", certificate_items(certificate),
+            certificate_phase(certificate, "retest") ? "; its retest used no process and no seed twice" : "");
+    else
+        say(c, false, "certificate", "%s", err.text);
+}
+
+/* What was judged is this source with the plan, defines and options that the certificate holds. */
+static void check_program(struct check *c, const json_t *certificate)
+{
+    const struct bundle_file *source = find(c->bundle, "source");
+    cleanup(json) json_t *candidate = json_copy(json_object_get(certificate, "program"));
+    if (!source || !json_is_object(candidate))
+        return;         /* said already */
+    json_put(candidate, "source", json_stringn(source->data, source->size));
+    const char *wanted = json_str(json_object_get(certificate, "digests"), "candidate", "");
+    bool same = json_object_get(candidate, "source") && !strcmp(candidate_digest(candidate).text, wanted);
+    say(c, same, "program", "source, plan, defines and options are %sthose that were judged", same ? "" : "not ");
 }
 
 /* ---- shape ---- */
@@ -311,6 +338,8 @@ bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, con
     if (!json_parse(f->data, f->size, &certificate, &err))
         return say(&c, false, "certificate", "%s", err.text);
     check_digests(&c, certificate);
+    check_certificate(&c, certificate);
+    check_program(&c, certificate);
     check_shape(&c, certificate, wanted_hash);
     check_manifest(&c, certificate);
     if (c.all_ok && ret_certificate)

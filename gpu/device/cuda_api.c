@@ -17,6 +17,16 @@ static const struct library_entry cu_entries[] = {
     {NULL, NULL}};
 static struct library cu_library;
 
+bool cuda_reaches_host(const char *symbol)
+{
+    static const char *const words[] = {"Host", "Managed", "Ipc", "Peer", "Export", "Import", "External", "Mapped", "Prefetch", "Advise", "Pool",
+                                        "GLRegister", "Graphics", "Multicast", "Batch"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(symbol, words[i]))
+            return true;
+    return false;
+}
+
 bool cuda_library(const char **ret_path, struct err *err)
 {
     struct link_map *map = NULL;
@@ -35,6 +45,9 @@ bool cuda_open(struct err *err)
         return false;
     if (started)
         return true;
+    /* No call that makes memory of the host, of another process or of another card reachable is even looked up. */
+    for (const struct library_entry *e = cu_entries; e->symbol; e++)
+        BUG_ON(cuda_reaches_host(e->symbol));
     CUresult r = cu.cuInit(0);
     if (r != CUDA_SUCCESS) {
         err_from_cu(err, r, "cuInit");
@@ -46,12 +59,27 @@ bool cuda_open(struct err *err)
     return true;
 }
 
+/*
+ * What is the card's or its neighbours' and never a candidate's: plans and tensors are limited to a few GiB, so memory that is not there
+ * is memory that others hold. The caller tries again, and does not count it against anybody.
+ */
+static bool of_the_card(CUresult r)
+{
+    static const CUresult list[] = {CUDA_ERROR_OUT_OF_MEMORY,      CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                    CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_NO_DEVICE,         CUDA_ERROR_SYSTEM_NOT_READY};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i] == r)
+            return true;
+    return false;
+}
+
 bool err_from_cu(struct err *err, CUresult r, const char *call)
 {
     const char *name = NULL, *text = NULL;
+    enum err_code code = of_the_card(r) ? ERR_UNAVAILABLE : ERR_UPSTREAM;
     if (cu.cuGetErrorName(r, &name) != CUDA_SUCCESS || cu.cuGetErrorString(r, &text) != CUDA_SUCCESS)
-        return err_set(err, ERR_UPSTREAM, "%s: unknown CUDA error %d", call, (int)r);
-    return err_set(err, ERR_UPSTREAM, "%s: %s (%s)", call, name, text);
+        return err_set(err, code, "%s: unknown CUDA error %d", call, (int)r);
+    return err_set(err, code, "%s: %s (%s)", call, name, text);
 }
 
 static const struct {

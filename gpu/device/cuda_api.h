@@ -27,6 +27,11 @@ extern struct cu_api cu;      /* filled by cuda_open */
 
 /* dlopen and cuInit. ERR_UNAVAILABLE: no driver, or no card. */
 bool cuda_open(struct err *err) MUST_CHECK;
+/*
+ * A kernel can write whatever memory its card can address: what it must not write must not be there. True: a driver call of this
+ * name makes memory of the host, of another process or of another card addressable (or moves it).
+ */
+bool cuda_reaches_host(const char *symbol);
 /* Opens the driver's library without starting it; the path it was found at. */
 bool cuda_library(const char **ret_path, struct err *err) MUST_CHECK;
 /* A failed call of ours as an error: "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (out of memory)". Always false. */

@@ -4,7 +4,7 @@
  * on the host the certificate says so: nothing is passed off as audited.
  */
 #include "gpu/judge/internal.h"
-#include "gpu/judge/audit_rules.h"
+#include "gpu/judge/timer_rules.h"
 
 #include <string.h>
 
@@ -65,6 +65,14 @@ static bool ask_audit(struct judge *j, struct judge_side *s, uint64_t seed, stru
                                          .launches = (int)json_int(answer, "launches", 0)};
     if (ret->sample.launches != launches)
         return err_set(err, ERR_UPSTREAM, "the audit child of the %s launched %d times, not %d", s->name, ret->sample.launches, launches);
+    const json_t *events = json_object_get(answer, "cold_event_ns");
+    for (size_t i = 0; i < json_array_size(events) && i < DEVICE_MAX_COLD; i++) {
+        double ns = json_number_value(json_array_get(events, i));
+        if (!(ns > 0 && ns < 1e12))
+            return err_set(err, ERR_UPSTREAM, "the audit child of the %s reports an impossible cold launch", s->name);
+        ret->cold_event_ns[ret->cold_count++] = ns;
+    }
+    ret->flush_bytes = json_int(answer, "flush_bytes", 0);
     *ret_cold = cold;
     return decode_trace(json_object_get(answer, "graph"), &ret->graph, err) && decode_trace(json_object_get(answer, "cold"), &ret->cold, err);
 }
@@ -77,8 +85,18 @@ static void kernels_of(const struct judge_side *s, struct audit_kernel *kernels)
                 kernels[i] = (struct audit_kernel){s->kernels[k].registers, s->kernels[k].shared_bytes, s->kernels[k].local_bytes};
 }
 
+/* Of a launch in an untraced graph: its share of what an empty graph's beginning and end take. */
+static double offset_ns(const struct judge *j)
+{
+    double launches = json_num(j->timing.record, "launches_in_a_graph", 0), graph = json_num(j->calibration, "graph_ns", 0);
+    return launches > 0 && graph > 0 ? graph / launches : 0;
+}
+
+/* A side's audit, and what the comparison of both needs. */
+struct audited { struct audit_report report; struct traced_side traced; int64_t flush_bytes; };
+
 /* In *ret_why: this host cannot be audited on, and why. */
-static bool audit_side(struct judge *j, struct judge_side *s, uint64_t seed, double untraced_ns, struct audit_report *ret, char **ret_why,
+static bool audit_side(struct judge *j, struct judge_side *s, uint64_t seed, double untraced_ns, struct audited *ret, char **ret_why,
                        struct verdict *v, struct err *err)
 {
     cleanup(device_audit) struct device_audit_result seen = {.sample = {0}};
@@ -101,63 +119,77 @@ static bool audit_side(struct judge *j, struct judge_side *s, uint64_t seed, dou
     for (int i = 0; i < s->plan.workspace_count; i++)
         workspaces[i] = s->plan.workspaces[i].bytes;
     const struct audit_case c = {.plan = &s->plan, .workspace_bytes = workspaces, .kernels = kernels, .launches = seen.sample.launches,
-                                 .cold_launches = cold, .seen = &seen, .untraced_ns = untraced_ns};
-    audit_check(&c, ret);
+                                 .cold_launches = cold, .seen = &seen, .untraced_ns = untraced_ns, .offset_ns = offset_ns(j)};
+    audit_check(&c, &ret->report);
+    ret->traced = (struct traced_side){untraced_ns, ret->report.graph_launch_ns, ret->report.cold.median, ret->report.graph_kernels_ns};
+    ret->flush_bytes = seen.flush_bytes;
     return true;
 }
 
-static void reject(const struct audit_report *r, struct verdict *v)
+/* What needs both sides. The candidate's rules alone are published; the baseline's must hold, or nothing of this is worth anything. */
+static void compare_sides(struct judge *j, const struct audited *mine, const struct audited *base)
 {
-    for (int i = 0; i < AUDIT_RULES; i++)
-        if (r->rules[i].outcome == AUDIT_REJECT) {
-            verdict_set(v, VERDICT_TIMERS_DISAGREE, "audit", "rule %d: %s", r->rules[i].rule, r->rules[i].text);
-            v->detail = audit_encode(r);
-            return;
-        }
-}
-
-/* Rule 9: the gain by the tracing library's clock, both sides in one mode, against the published one. */
-static void compare_gains(const struct judge *j, const struct audit_report *mine, const struct audit_report *base, json_t *to)
-{
-    double traced = base->graph_launch_ns / mine->graph_launch_ns, published = j->timing.speedup.median;
-    json_put_num(to, "speedup_by_records", traced);
-    json_put_num(to, "speedup_cold_isolated", mine->cold_launch_ns > 0 ? base->cold_launch_ns / mine->cold_launch_ns : 0);
-    json_put(to, "rule_9", json_pack("{s:s,s:s}", "what", "the gain by the records is the gain by the events, within 3 percent", "outcome",
-                                     traced / published - 1 > 0.03 || traced / published - 1 < -0.03 ? "flag" : "ok"));
+    double records = base ? base->report.graph_launch_ns / mine->report.graph_launch_ns : 0;
+    rules_merge(&j->rules, &mine->report.rules);
+    if (mine->traced.cold_ns > 0 && mine->traced.among_others_ns > 0 && (!base || (base->traced.cold_ns > 0 && base->traced.among_others_ns > 0)))
+        cold_rule(&mine->traced, base ? &base->traced : NULL, &j->rules);
+    modes_put_cold(j, &mine->report, base ? &base->report : NULL, mine->flush_bytes);
+    if (!base) {
+        static const char why[] = "a baseline by itself: there is nothing to compare with";
+        rules_skip(&j->rules, RULE_TRACED, why);
+        rules_skip(&j->rules, RULE_GAINS, why);
+        return;
+    }
+    traced_rule(&mine->traced, &base->traced, &j->rules);
+    gains_rule(j->timing.speedup.median, records, j->timing.wall_gain, &j->rules);
+    audit_compare_thirds(&mine->report, &base->report, &j->rules);
+    json_put_num(j->phase, "speedup_by_records", records);
 }
 
 static bool audit(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *sides[SIDES] = {&j->sides[CANDIDATE], j->sides[BASELINE].present ? &j->sides[BASELINE] : NULL};
-    struct audit_report reports[SIDES];
+    struct audited seen[SIDES] = {0};
     const double untraced_ns[SIDES] = {j->timing.candidate_ns, j->timing.baseline_ns};
     cleanup(str) char *why = NULL;
     uint64_t seed = random_u64();
-    if (!j->on_card) {
-        json_put_str(j->phase, "not_done", "the emulator has no clock and nothing to trace");
-        return true;
-    }
-    if (!j->toolkit.cupti[0])
+    enum rule rule = RULE_RECORDS;
+    if (!j->on_card)
+        why = xstrdup("the emulator has no clock and nothing to trace");
+    else if (!j->toolkit.cupti[0])
         why = xfmt("no libcupti in %s", j->toolkit.home);
     for (int i = 0; i < SIDES && sides[i] && !why; i++) {
-        STEP(audit_side(j, sides[i], seed, untraced_ns[i], &reports[i], &why, v, err));
+        STEP(audit_side(j, sides[i], seed, untraced_ns[i], &seen[i], &why, v, err));
         sides[i]->audited = false;
         child_done(&sides[i]->run);
         if (why)
             break;
-        json_put(j->phase, sides[i]->name, audit_encode(&reports[i]));
-        if (reports[i].worst == AUDIT_REJECT && !side_is_judged(j, sides[i]))
-            return err_set(err, ERR_INTERNAL, "the baseline's own audit fails: %s", reports[i].rules[0].text);
-        if (reports[i].worst == AUDIT_REJECT) {
-            reject(&reports[i], v);
+        json_put(j->phase, sides[i]->name, audit_encode(&seen[i].report));
+        const struct rule_finding *against = rules_rejection(&seen[i].report.rules, &rule);
+        if (against && !side_is_judged(j, sides[i]))
+            return err_set(err, ERR_INTERNAL, "the baseline's own audit fails: rule %d: %s", rule_number(rule), against->text);
+        if (against) {
+            rules_merge(&j->rules, &seen[i].report.rules);
+            verdict_set(v, VERDICT_TIMERS_DISAGREE, "audit", "rule %d: %s", rule_number(rule), against->text);
+            v->detail = rules_encode(&j->rules);
             return true;
         }
     }
-    if (why)
+    if (why) {
         json_put_str(j->phase, "not_done", why);
-    else if (sides[BASELINE])
-        compare_gains(j, &reports[CANDIDATE], &reports[BASELINE], j->phase);
+        rules_skip_rest(&j->rules, why);
+        return true;
+    }
+    compare_sides(j, &seen[CANDIDATE], sides[BASELINE] ? &seen[BASELINE] : NULL);
     return true;
+}
+
+json_t *rules_of_judgement(const struct judge *j)
+{
+    struct rules all = j->rules;
+    rules_merge(&all, &j->timing.rules);
+    rules_skip_rest(&all, j->on_card ? "triage has no audit" : "an estimate has no timers");
+    return rules_encode(&all);
 }
 
 bool phase_audit(struct judge *j, struct verdict *v, struct err *err)

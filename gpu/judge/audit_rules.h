@@ -4,6 +4,8 @@
  */
 #pragma once
 #include "gpu/device/device.h"
+#include "gpu/judge/rules.h"
+#include "gpu/judge/stats.h"
 
 /* What the assembled code says of a launch of the plan, in the plan's order; memsets have none. */
 struct audit_kernel { int registers; int64_t static_shared_bytes, local_bytes; };
@@ -20,26 +22,21 @@ struct audit_case {
     int launches, cold_launches;
     const struct device_audit_result *seen;
     double untraced_ns;                 /* a launch in an untraced graph, by the events; 0 unknown */
+    double offset_ns;                   /* of that, what the beginning and end of an empty graph take, by calibration */
 };
 
-enum audit_outcome { AUDIT_OK, AUDIT_FLAG, AUDIT_REJECT };
-#define AUDIT_RULES 7
-struct audit_finding {
-    int rule;
-    enum audit_outcome outcome;
-    char text[240];                     /* "" where nothing was found */
-};
 struct audit_report {
-    struct audit_finding rules[AUDIT_RULES];
-    enum audit_outcome worst;
+    struct rules rules;                 /* 1 to 6 */
     int records;
     double graph_launch_ns;             /* (last end - first start) / launches */
     double graph_kernels_ns;            /* median of a launch's steps in the graph, without what lies between launches */
-    double cold_launch_ns;              /* median of single launches after a sweep: the sum of the plan's steps */
-    double cold_q1_ns, cold_q3_ns;
+    double third_ns[3];                 /* of that, in the first, middle and last third of the graph; 0: too few launches */
+    struct stats_side cold;             /* single launches after a flush: the sum of the plan's steps */
+    struct stats_side cold_event;       /* the same by events around them */
     double empty_ns;                    /* median of an empty kernel's record; 0: none seen */
 };
 void audit_check(const struct audit_case *c, struct audit_report *ret);
-const char *audit_rule_text(int index);
-/* {"rules":[{"rule","what","outcome","found"}],...}; new reference. */
+/* Rule 11 within a graph: where the candidate's launches change along it as the baseline's do not. */
+void audit_compare_thirds(const struct audit_report *candidate, const struct audit_report *base, struct rules *ret);
+/* {"records","graph_launch_ns",...}; new reference. The rules are encoded by themselves. */
 json_t *audit_encode(const struct audit_report *r);

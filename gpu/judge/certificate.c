@@ -69,6 +69,9 @@ void figures_fill(struct judge *j)
     json_put_str(f, "decision", j->sides[BASELINE].present ? stats_decision_name(t->decision) : "baseline");
     json_put(f, "terms", or_null(s->estimate_terms));
     put_bound(f, s->estimate_terms);
+    modes_put_graph(j);
+    json_put(f, "modes", t->measured ? json_incref(j->modes) : json_null());
+    json_put(f, "rules", rules_of_judgement(j));
     json_put(f, "samples", or_null(t->samples));
     json_put(f, "statistics", t->measured ? or_null(json_object_get(t->record, "statistics")) : json_null());
 }
@@ -191,6 +194,8 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "speedup", speedup);
     json_put(doc, "timing", or_null(j->timing.record));
     json_put(doc, "samples", or_null(j->timing.samples));
+    json_put(doc, "modes", or_null(json_object_get(j->figures, "modes")));
+    json_put(doc, "rules", or_null(json_object_get(j->figures, "rules")));
     json_put(doc, "resources", resources_encode(s));
     json_put(doc, "roofline", or_null(json_object_get(j->figures, "roofline")));
     json_put(doc, "phases", phases_encode(j));

@@ -18,7 +18,11 @@
  *               {"do":"estimate"} -> {"ns","terms"}
  *               {"do":"calibrate"} -> {"calibration"}
  *               {"do":"time_setup",...} -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
- *               {"do":"audit","launches","cold_launches","order_seed"} -> {"fault"|null,"event_ns",..,"graph":trace,"cold":trace}; its
+ *               {"do":"time_warm","launches","order_seed","busy_ns","cap_ns"} -> {"fault"|null,"event_ns","launches","sm_clock_mhz"}
+ *               {"do":"time_eager","launches","order_seed"} -> {"fault"|null,"wall_ns":[..]|null}
+ *               {"do":"alone","watch_ns"} -> {"alone":{"watched_ns","longest_gap_ns","gaps_ns","gaps"}|null}
+ *               {"do":"audit","launches","cold_launches","order_seed"} -> {"fault"|null,"event_ns",..,"graph":trace,"cold":trace,
+ *               "cold_event_ns":[..],"flush_bytes"}; its
  *               "open" named an "audit_library"; a trace is {"names","records":[[numbers]],"dropped","unknown"}
  *               {"do":"time_output","set"} -> {"rotation":[..]}; outputs in their memory
  * All but compile, cc and canaries begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
@@ -51,7 +55,8 @@ struct child_state {
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
 child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_open, child_do_scan, child_do_load, child_do_run,
-    child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output, child_do_audit;
+    child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output,
+    child_do_time_warm, child_do_time_eager, child_do_alone, child_do_audit;
 
 bool child_answer(json_t *doc, struct err *err) MUST_CHECK;          /* takes the reference */
 /* 64-bit numbers travel as "0x..." because JSON integers are signed. */
@@ -59,3 +64,5 @@ uint64_t child_u64(const json_t *job, const char *key);
 json_t *child_u64_json(uint64_t value);
 json_t *child_finding_encode(const struct ptx_finding *f);           /* NULL-safe: json null for PTX_CLEAN */
 json_t *child_counts_encode(const struct ptx_counts *c);
+json_t *child_fault_encode(const struct device_fault *f);            /* json null for none */
+bool child_loaded(const struct child_state *s, struct err *err) MUST_CHECK;

@@ -55,6 +55,9 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"time_setup", RUNS, child_do_time_setup},
     {"time_block", RUNS, child_do_time_block},
     {"time_output", RUNS, child_do_time_output},
+    {"time_warm", RUNS, child_do_time_warm},
+    {"time_eager", RUNS, child_do_time_eager},
+    {"alone", RUNS, child_do_alone},
     {"audit", R(RUN_CUDA), child_do_audit},
 };
 

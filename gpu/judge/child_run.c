@@ -45,7 +45,7 @@ json_t *child_counts_encode(const struct ptx_counts *c)
     return doc;
 }
 
-static json_t *fault_encode(const struct device_fault *f)
+json_t *child_fault_encode(const struct device_fault *f)
 {
     if (f->code == VERDICT_OK)
         return json_null();
@@ -159,13 +159,13 @@ bool child_do_load(struct child_state *s, const json_t *job, struct err *err)
     if (!s->ops->load(s->device, &what, &s->program, &fault, err))
         return false;
     json_t *doc = json_object();
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     return child_answer(doc, err);
 }
 
 /* ---- run ---- */
 
-static bool loaded(const struct child_state *s, struct err *err)
+bool child_loaded(const struct child_state *s, struct err *err)
 {
     return s->program && s->in.base ? true : err_set(err, ERR_INTERNAL, "no program is loaded, or it has no inputs");
 }
@@ -198,7 +198,7 @@ static void put_intact(const struct child_state *s, json_t *doc, bool guards_int
 
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
-    if (!loaded(s, err))
+    if (!child_loaded(s, err))
         return false;
     const struct device_run how = {
         .tensors = (const void *const *)s->inputs,
@@ -220,7 +220,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         return false;
     s->ran = fault.code == VERDICT_OK;
     json_t *doc = json_object(), *counts = json_array();
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "ns", clock_mono_ns() - from);
     json_put(doc, "counts", counts);
     if (s->ran) {
@@ -233,7 +233,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 
 bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
 {
-    if (!loaded(s, err))
+    if (!child_loaded(s, err))
         return false;
     json_t *doc = json_object();
     json_put(doc, "fault", json_null());
@@ -255,7 +255,7 @@ bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
         json_decref(doc);
         return false;
     }
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "launches", result.launches);
     json_put_int(doc, "differs", result.differs);
     if (fault.code == VERDICT_OK && how.launches)
@@ -268,7 +268,7 @@ bool child_do_estimate(struct child_state *s, const json_t *job, struct err *err
     (void)job;
     double ns = 0;
     json_t *terms = NULL;
-    if (!loaded(s, err))
+    if (!child_loaded(s, err))
         return false;
     if (!s->ops->estimate || !s->ran)
         return err_set(err, ERR_INTERNAL, "nothing to estimate from");
@@ -299,7 +299,7 @@ bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *e
 {
     bool rotate[OP_MAX_TENSORS] = {0};
     int sets = 0;
-    if (!loaded(s, err))
+    if (!child_loaded(s, err))
         return false;
     if (!s->ops->time_setup)
         return err_set(err, ERR_INTERNAL, "this device has no clock");
@@ -316,7 +316,7 @@ bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *e
     if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))
         return false;
     json_t *doc = json_object();
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "sets", sets);
     return child_answer(doc, err);
 }
@@ -326,14 +326,15 @@ bool child_do_time_block(struct child_state *s, const json_t *job, struct err *e
     struct device_sample sample = {0};
     cleanup(device_fault) struct device_fault fault = {0};
     const struct device_time_block how = {(int)json_int(job, "launches", 1), child_u64(job, "order_seed")};
-    if (!loaded(s, err) || !s->ops->time_block(s->program, &how, &sample, &fault, err))
+    if (!child_loaded(s, err) || !s->ops->time_block(s->program, &how, &sample, &fault, err))
         return false;
     json_t *doc = json_object();
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "event_ns", sample.event_ns);
     json_put_int(doc, "wall_ns", sample.wall_ns);
     json_put_int(doc, "launches", sample.launches);
     json_put_num(doc, "sm_clock_mhz", sample.sm_clock_mhz);
+    json_put(doc, "clock_reasons", child_u64_json(sample.clock_reasons));
     return child_answer(doc, err);
 }
 
@@ -341,7 +342,7 @@ bool child_do_time_output(struct child_state *s, const json_t *job, struct err *
 {
     int set = (int)json_int(job, "set", 0);
     int64_t rotation[OP_MAX_TENSORS] = {0};
-    if (!loaded(s, err) || !s->ops->time_rotation(s->program, set, rotation, err))
+    if (!child_loaded(s, err) || !s->ops->time_rotation(s->program, set, rotation, err))
         return false;
     json_t *doc = json_object(), *list = json_array();
     for (int t = 0; t < s->op->tensor_count; t++) {
@@ -395,18 +396,23 @@ bool child_do_audit(struct child_state *s, const json_t *job, struct err *err)
     const struct device_audit how = {(int)json_int(job, "launches", 1), (int)json_int(job, "cold_launches", 1), child_u64(job, "order_seed")};
     cleanup(device_audit) struct device_audit_result seen = {.sample = {0}};
     cleanup(device_fault) struct device_fault fault = {0};
-    if (!loaded(s, err))
+    if (!child_loaded(s, err))
         return false;
     if (!s->ops->audit)
         return err_set(err, ERR_INTERNAL, "this device cannot be audited");
     if (!s->ops->audit(s->program, &how, &seen, &fault, err))
         return false;
     json_t *doc = json_object();
-    json_put(doc, "fault", fault_encode(&fault));
+    json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "event_ns", seen.sample.event_ns);
     json_put_int(doc, "wall_ns", seen.sample.wall_ns);
     json_put_int(doc, "launches", seen.sample.launches);
     json_put(doc, "graph", trace_encode(&seen.graph));
     json_put(doc, "cold", trace_encode(&seen.cold));
+    json_t *events = json_array();
+    for (int i = 0; i < seen.cold_count && i < DEVICE_MAX_COLD; i++)
+        json_array_append_new(events, json_real(seen.cold_event_ns[i]));
+    json_put(doc, "cold_event_ns", events);
+    json_put_int(doc, "flush_bytes", seen.flush_bytes);
     return child_answer(doc, err);
 }

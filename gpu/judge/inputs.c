@@ -334,7 +334,7 @@ static bool check_padding(const json_t *doc, const char *where, struct err *err)
 static bool check_dist(const json_t *doc, const struct dist_kind *kind, const char *where, struct err *err)
 {
     static const struct { const char *key; unsigned by; } known[] = {
-        {"dist", ~0u}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
+        {"dist", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
         {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
     json_t *value;
@@ -373,6 +373,17 @@ static bool spec_is_float(const struct op *op, const struct op_tensor *t)
     return dtype_is_float(t->letter >= 0 ? op->letters[t->letter].options[0] : t->fixed);
 }
 
+/* "beyond" names a tensor of lengths, one for each index of the first dimension. */
+static bool check_beyond(const struct op *op, const struct op_tensor *t, const json_t *doc, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(doc, "beyond");
+    int lengths = json_is_string(value) ? op_tensor_index(op, json_string_value(value)) : -1;
+    bool ok = !value || (lengths >= 0 && op->tensors[lengths].role == OP_INPUT && op->tensors[lengths].rank == 1 &&
+                         !spec_is_float(op, &op->tensors[lengths]) && spec_is_float(op, t) && t->rank >= 2 &&
+                         !strcmp(op->tensors[lengths].dims[0], t->dims[0]));
+    return ok || err_set(err, ERR_INVALID, "%s/beyond: must name an integer input of one dimension, the first of this tensor of floats", where);
+}
+
 static bool check_tensor(const struct op *op, const json_t *regime, const struct op_tensor *t, const char *where, struct err *err)
 {
     const json_t *doc = dist_of(op, regime, t->name);
@@ -385,7 +396,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
         return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, distinct, indices", at);
     if (!(spec_is_float(op, t) ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", at, kind->name, spec_is_float(op, t) ? "floats" : "integers");
-    return check_dist(doc, kind, at, err);
+    return check_dist(doc, kind, at, err) && check_beyond(op, t, doc, at, err);
 }
 
 static bool check_regime(const struct op *op, int index, struct err *err)
@@ -487,6 +498,18 @@ static void fill_gaps(const struct tensor *t, void *data)
     memset(data, dtype_is_float(t->dtype) ? 0xff : 0x7f, (size_t)t->bytes);
 }
 
+/* NaN where the second index is at or past the first one's length. */
+static void fill_beyond(const struct tensor *t, void *data, const struct tensor *lengths, const void *list)
+{
+    int64_t size = dtype_bytes(t->dtype), inner = t->dims[0] ? t->elements / t->dims[0] : 0, row = t->dims[1] ? inner / t->dims[1] : 0;
+    for (int64_t i = 0; i < t->dims[0]; i++) {
+        double length = dtype_load(lengths->dtype, list, (size_t)tensor_offset(lengths, i));
+        int64_t from = length < 0 ? 0 : length > (double)t->dims[1] ? t->dims[1] : (int64_t)length;
+        for (int64_t k = i * inner + from * row; k < (i + 1) * inner; k++)
+            memset((char *)data + tensor_offset(t, k) * size, 0xff, (size_t)size);
+    }
+}
+
 bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err)
 {
     const struct op *op = s->op;
@@ -514,6 +537,12 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
             values_scatter(tensor, made[t], first, count, run);
         }
     }
+    for (int t = 0; t < op->tensor_count; t++) {
+        const char *lengths = made[t] ? json_str(dist_of(op, doc, op->tensors[t].name), "beyond", NULL) : NULL;
+        int of = lengths ? op_tensor_index(op, lengths) : -1;
+        if (of >= 0)
+            fill_beyond(&tensors[t], made[t], &tensors[of], made[of]);
+    }
     memcpy(ret_tensors, made, (size_t)op->tensor_count * sizeof *made);
     return true;
 }
@@ -532,6 +561,6 @@ void inputs_rotatable(const struct op *op, const struct tensor *tensors, int reg
     for (int t = 0; t < op->tensor_count; t++) {
         const json_t *how = tensors[t].spec->role == OP_OUTPUT ? NULL : dist_of(op, doc, tensors[t].spec->name);
         const struct dist_kind *kind = how ? kind_find(json_str(how, "dist", NULL)) : NULL;
-        ret_rotate[t] = kind && kind->independent && dtype_is_float(tensors[t].dtype) && is_dense(&tensors[t]);
+        ret_rotate[t] = kind && kind->independent && !json_object_get(how, "beyond") && dtype_is_float(tensors[t].dtype) && is_dense(&tensors[t]);
     }
 }

@@ -15,6 +15,8 @@
  *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;
  *       a part `padding` of the elements, rounded up, and those for which no value is left take one of padding_values
  *   {"dist":"indices", as "distinct"}                 integer tensors: values may come more than once
+ *   "beyond": "LENGTHS" with any distribution of floats: where the tensor's second index is at or past the length that the integer
+ *       input LENGTHS holds for its first, the element is NaN: what a cache holds past its end is no data
  *
  * Pure functions of their arguments; any thread.
  */

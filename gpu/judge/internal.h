@@ -6,11 +6,13 @@
  * candidate's verdict: it is a failure of ours.
  */
 #pragma once
+#include "gpu/judge/audit_rules.h"
 #include "gpu/judge/children.h"
 #include "gpu/judge/compare.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/judge.h"
 #include "gpu/judge/limits.h"
+#include "gpu/judge/rules.h"
 #include "gpu/judge/shared.h"
 #include "gpu/judge/stage.h"
 #include "gpu/judge/stats.h"
@@ -47,6 +49,7 @@ struct judge_side {
     int64_t run_ns;                     /* what its last run took, by the child */
     double estimate_ns;
     json_t *estimate_terms;
+    int timed_sets;                     /* buffer sets in its run child */
     uint64_t timed_order;               /* seed of the order of its last timed graph */
 };
 
@@ -64,6 +67,9 @@ struct judge_regime {
 struct judge_timing {                   /* one occasion */
     bool measured;
     double candidate_ns, baseline_ns;
+    struct stats_side candidate, baseline;      /* of the samples, where measured */
+    double wall_gain;                   /* by the wall clock; 0 not known */
+    struct rules rules;                 /* 7, 11 and 12 */
     struct stats_interval speedup;
     enum stats_decision decision;
     json_t *record;                     /* for the certificate */
@@ -98,6 +104,8 @@ struct judge {
     uint64_t instruction_limit;
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
+    struct rules rules;                 /* of audit and plausible; the timing has its own */
+    json_t *modes;                      /* by mode: figures that are never compared across modes */
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
     json_t *canaries;                   /* what the operator's canaries came to, before anything was judged by it */
@@ -105,6 +113,7 @@ struct judge {
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
     int64_t gpu_ns;
+    int64_t gpu_counted_ns;             /* up to when time is in it: two children at once hold the card once */
 };
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
@@ -224,6 +233,26 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
                    struct verdict *v, struct err *err) MUST_CHECK;
 json_t *judge_u64(uint64_t value);      /* as the children read it */
 bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- card_watch.c ---- */
+/* Puts what is seen of the card into to[when]. False where it is not ours alone or not well: ERR_UNAVAILABLE says what. s: whose child watches. */
+bool card_watch(struct judge *j, struct judge_side *s, bool briefly, const char *when, json_t *to, struct verdict *v, struct err *err) MUST_CHECK;
+/* The card was held from then until now. */
+void card_held(struct judge *j, int64_t from_ns);
+/* True (and err is set) where something else than the candidate may have held it up: asked before a timeout is blamed on it. */
+bool card_excuses(struct judge *j, struct err *err) MUST_CHECK;
+
+/* ---- modes.c ---- */
+/* After measure(): launches one at a time, both sides in turns, into modes["eager"]. */
+bool modes_eager(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* base NULL: none. */
+void modes_put_cold(struct judge *j, const struct audit_report *mine, const struct audit_report *base, int64_t flush_bytes);
+/* Of the timing that is published. */
+void modes_put_graph(struct judge *j);
+
+/* ---- audit.c ---- */
+/* All twelve: what audit, plausible and the published timing found; why, where nobody looked. New reference. */
+json_t *rules_of_judgement(const struct judge *j);
 
 /* ---- time.c ---- */
 bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;

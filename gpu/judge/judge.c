@@ -53,7 +53,10 @@ bool side_verdict(struct judge *j, struct judge_side *s, struct verdict *v, stru
 bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, const char *phase, struct verdict *v,
                        struct err *err)
 {
-    return child_end_cause(c, phase, v, err) && side_verdict(j, s, v, err);
+    if (!child_end_cause(c, phase, v, err))
+        return false;
+    /* A neighbour on the card, or a sick card, makes anybody slow. */
+    return !(v->code == VERDICT_TIMEOUT && c->role == SANDBOX_RUN_CUDA && card_excuses(j, err)) && side_verdict(j, s, v, err);
 }
 
 /* ---- beginning and end ---- */
@@ -92,6 +95,7 @@ void judge_free(struct judge *j)
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
     json_decref(j->calibration);
+    json_decref(j->modes);
     json_decref(j->occasions);
     json_decref(j->canaries);
     json_decref(j->figures);
@@ -114,6 +118,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
         j->regimes[r].in = (struct shared)SHARED_NONE;
     j->figures = json_object();
     j->phases = json_array();
+    j->modes = json_object();
     return j;
 }
 
@@ -193,6 +198,7 @@ bool judge_begin(struct judge *j, struct err *err)
 {
     j->watch.level_needed =
         j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
+    j->watch.compile_cpu_seconds = j->config->compile_cpu_seconds;
     if (level_rank(j->watch.level_needed) < 0)
         return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated",
                        j->watch.level_needed);
@@ -223,7 +229,7 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
     for (size_t i = 0; i < sizeof phases / sizeof *phases && v->code == VERDICT_OK; i++) {
         if (j->mode < phases[i].least)
             continue;
-        int64_t from = clock_mono_ns();
+        int64_t from = clock_mono_ns(), card_from = j->gpu_ns;
         j->phase = json_object();
         json_array_append_new(j->phases, j->phase);
         json_put_str(j->phase, "phase", phases[i].name);
@@ -235,6 +241,8 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         int64_t took = clock_mono_ns() - from;
         json_put(j->phase, "processes", processes_encode(j));
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
+        if (j->on_card)                 /* time in which the card was held for this phase, ours and the driver's own included */
+            json_put_int(j->phase, "gpu_ns", j->gpu_ns - card_from);
         tell(j, phases[i].name, "end", took, v);
         if (v->code == VERDICT_OK)
             snprintf(v->phase, sizeof v->phase, "%s", phases[i].name);
@@ -248,6 +256,18 @@ static void take_blob(struct judge_result *r, const char *name, struct buf *from
         return;
     r->blobs[r->blob_count++] = (struct judge_blob){.name = name, .bytes = *from};
     *from = (struct buf){0};
+}
+
+/* {"correct":N,...,"all":N}: what a candidate costs the card. */
+static json_t *gpu_by_phase(const struct judge *j)
+{
+    json_t *doc = json_object(), *phase;
+    size_t i;
+    json_array_foreach(j->phases, i, phase)
+        if (json_int(phase, "gpu_ns", 0) > 0)
+            json_put_int(doc, json_str(phase, "phase", ""), json_int(phase, "gpu_ns", 0));
+    json_put_int(doc, "all", j->gpu_ns);
+    return doc;
 }
 
 static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
@@ -264,6 +284,8 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     /* What the judge itself takes: time in which no child compiled, assembled, emulated, computed or measured. */
     int64_t wall_ns = clock_mono_ns() - j->began_ns;
     json_put_int(r.figures, "judge_wall_ns", wall_ns);
+    if (j->on_card)
+        json_put(r.figures, "gpu_ns", gpu_by_phase(j));
     json_put_int(r.figures, "judge_own_ns", child_idle_ns(&j->watch));
     take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
     take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);

@@ -53,6 +53,10 @@
     X(GRAPH_MAX_LAUNCHES, 1024, "of one graph")                                                                                         \
     X(SETS_BYTES, 8192 * LIMIT_MIB, "buffer sets of one side, where long graphs want more of them than L2 does")                        \
     X(BUFFER_SETS, 4096, "of one side")                                                                                                 \
+    X(EAGER_LAUNCHES, 64, "one at a time, of one job")                                                                                  \
+    X(ALONE_WATCH_NS, LIMIT_SECOND / 50, "a neighbour that launches once in this time is seen; half of it in triage")                   \
+    X(ALONE_GAP_NS, 100000, "a shorter pause is no other process: time slices are 300 us and more")                                     \
+    X(OTHERS_BYTES, 200 * LIMIT_MIB, "of a card's memory in use before we are on it: a process's context takes more")                                                                                                 \
     X(GRACE_NS, LIMIT_SECOND / 5, "from SIGTERM to SIGKILL for a child")
 
 enum {

@@ -1,86 +1,96 @@
 /*
  * Plausible: nothing is faster than moving the operator's least bytes at the data sheet's bandwidth, its operations at the peak, or
- * an empty kernel. Then, and only for what is possible, whether it is faster than the baseline.
+ * an empty kernel (plausible_rules.h). Then, and only for what is possible, whether it is faster than the baseline.
  */
 #include "gpu/judge/internal.h"
+#include "gpu/judge/plausible_rules.h"
 
-struct roofline { int64_t bytes, flops; double memory_ns, compute_ns, launch_ns, floor_ns; const char *limit; };
+#include <string.h>
 
-static bool roofline(struct judge *j, struct roofline *ret, struct err *err)
+static int64_t written_bytes(const struct judge *j)
+{
+    int64_t sum = 0;
+    for (int t = 0; t < j->op->tensor_count; t++)
+        sum += j->tensors[t].spec->role != OP_INPUT ? j->tensors[t].bytes : 0;
+    return sum;
+}
+
+static bool make_case(struct judge *j, struct plausible_case *ret, struct err *err)
 {
     const struct ptx_device_row *row = NULL;
+    const struct judge_timing *t = &j->timing;
     if (j->on_card && j->sides[CANDIDATE].info)
         row = ptx_device_find(json_str(j->sides[CANDIDATE].info, "name", ""));
     if (!row)
         row = ptx_device_find(j->shape.target);
-    struct roofline r = {.limit = "launch"};
-    if (!shape_work(&j->shape, &r.bytes, &r.flops, err))
+    struct plausible_case c = {.candidate_ns = t->candidate_ns, .baseline_ns = t->baseline_ns, .gain = t->speedup.median};
+    if (!shape_work(&j->shape, &c.bytes, &c.flops, err))
         return false;
     if (!row)
         return err_set(err, ERR_UNPROCESSABLE,
                        "no figures are known of a card of target %s: nothing can be said about what is plausible",
                        j->shape.target);
-    double peak =
+    c.written_bytes = written_bytes(j);
+    c.l2_bytes = json_int(j->sides[CANDIDATE].info, "l2_bytes", (int64_t)row->l2_bytes);
+    c.launches = t->measured ? (int)json_int(t->record, "launches_in_a_graph", 0) : 0;
+    c.table_bytes_per_ns = row->datasheet_dram_bytes_per_ns;
+    c.table_flops_per_ns =
         row->bf16_matrix_flops_per_ns > row->f32_flops_per_ns ? row->bf16_matrix_flops_per_ns : row->f32_flops_per_ns;
-    r.memory_ns = (double)r.bytes / row->datasheet_dram_bytes_per_ns;
-    r.compute_ns = (double)r.flops / peak;
     /* A node of a graph with an empty kernel; in a graph it is all that is left of a launch. */
-    r.launch_ns = j->calibration ? json_num(j->calibration, "node_ns", 500) : 500;
-    r.floor_ns = r.launch_ns;
-    if (r.memory_ns > r.floor_ns)
-        r.floor_ns = r.memory_ns, r.limit = "memory";
-    if (r.compute_ns > r.floor_ns)
-        r.floor_ns = r.compute_ns, r.limit = "compute";
-    *ret = r;
+    c.empty_ns = json_num(j->calibration, "node_ns", 500);
+    c.copy_bytes_per_ns = json_num(j->calibration, "copy_bytes_per_ns", 0);
+    c.read_bytes_per_ns = json_num(j->calibration, "read_bytes_per_ns", 0);
+    *ret = c;
     return true;
 }
 
-static json_t *roofline_encode(const struct roofline *r, double ns)
+/* Until an admin has looked at it; where one has, he let it go on: what is possible at all stays a question of the floor alone. */
+static void hold(struct judge *j, struct verdict *v, const char *reason)
 {
-    json_t *doc = json_object();
-    json_put_int(doc, "bytes", r->bytes);
-    json_put_int(doc, "flops", r->flops);
-    json_put_num(doc, "memory_ns", r->memory_ns);
-    json_put_num(doc, "compute_ns", r->compute_ns);
-    json_put_num(doc, "launch_ns", r->launch_ns);
-    json_put_num(doc, "floor_ns", r->floor_ns);
-    json_put_str(doc, "limit", r->limit);
-    json_put_num(doc, "fraction", r->floor_ns / ns);
-    return doc;
-}
-
-/* An admin has looked at it and let it go on: what is possible at all stays a question of the floor alone. */
-static bool released(struct judge *j)
-{
-    const json_t *by = json_object_get(j->task, "released");
-    if (!json_is_object(by))
-        return false;
-    json_put(j->phase, "released", json_incref((json_t *)(uintptr_t)by));
-    return true;
+    json_t *by = json_object_get(j->task, "released");
+    if (json_is_object(by)) {
+        json_put(j->phase, "released", json_incref(by));
+        return;
+    }
+    verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%s: held until someone has looked", reason);
+    v->detail = json_pack("{s:b,s:s}", "held", 1, "reason", reason);
 }
 
 bool plausible_check(struct judge *j, struct verdict *v, struct err *err)
 {
-    struct roofline r;
-    const struct judge_timing *t = &j->timing;
-    if (!roofline(j, &r, err))
+    struct plausible_case c;
+    struct plausible_result r;
+    cleanup(str) char *reason = NULL;
+    if (!make_case(j, &c, err))
         return false;
-    json_put(j->phase, "roofline", roofline_encode(&r, t->candidate_ns));
-    json_put(j->figures, "roofline", roofline_encode(&r, t->candidate_ns));
-    if (t->baseline_ns < r.floor_ns)
+    plausible_lines(&c, &r);
+    json_put(j->phase, "roofline", plausible_encode(&c, &r));
+    json_put(j->figures, "roofline", plausible_encode(&c, &r));
+    if (r.ceiling_ns > 0) {
+        rules_figure(&j->rules, RULE_COLD, "measured_bandwidth_ns", r.ceiling_ns);
+        if (c.candidate_ns < r.ceiling_ns)
+            rules_find(&j->rules, RULE_COLD, RULE_FLAG, "%.0f ns; at the measured bandwidth its bytes take %.0f", c.candidate_ns, r.ceiling_ns);
+    }
+    switch (r.outcome) {
+    case PLAUSIBLE:
+        break;
+    case PLAUSIBLE_BASELINE_BELOW:
         return err_set(err, ERR_INTERNAL,
                        "the baseline's %.0f ns are below what the operator's bytes and flops allow (%.0f ns): its "
                        "op.json is wrong",
-                       t->baseline_ns, r.floor_ns);
-    if (t->candidate_ns < r.floor_ns) {
-        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%.0f ns; no kernel can take less than %.0f ns (%s)",
-                    t->candidate_ns, r.floor_ns, r.limit);
-        return true;
-    }
-    if (t->speedup.median > 100 && !released(j)) {
-        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible",
-                    "%.0f times the baseline's speed: held until someone has looked", t->speedup.median);
-        v->detail = json_pack("{s:b,s:s}", "held", 1, "reason", "over 100 times the baseline");
+                       c.baseline_ns, r.floor_ns);
+    case PLAUSIBLE_IMPOSSIBLE:
+        verdict_set(v, VERDICT_IMPLAUSIBLE, "plausible", "%.0f ns; no kernel can take less than %.0f ns (%s)", c.candidate_ns,
+                    r.floor_ns, r.limit);
+        break;
+    case PLAUSIBLE_HELD_CEILING:
+        reason = xfmt("%.0f ns, where its bytes take %.0f ns at the best bandwidth measured on this card", c.candidate_ns, r.ceiling_ns);
+        hold(j, v, reason);
+        break;
+    case PLAUSIBLE_HELD_GAIN:
+        reason = xfmt("%.0f times the baseline's speed", c.gain);
+        hold(j, v, reason);
+        break;
     }
     return true;
 }

@@ -58,7 +58,7 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 static void count_card_time(struct judge *j, const struct judge_side *s, int64_t from)
 {
     if (s->run.role == SANDBOX_RUN_CUDA)
-        j->gpu_ns += clock_mono_ns() - from;
+        card_held(j, from);
 }
 
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)

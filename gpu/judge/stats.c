@@ -116,8 +116,8 @@ static int block_length(const struct stats_pair *pairs, int count, int from)
 static bool clock_steady(const struct stats_pair *p, double low)
 {
     bool known = p->base_mhz > 0 && p->candidate_mhz > 0;
-    return !known || (p->base_mhz >= low && p->candidate_mhz >= low
-                      && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR);
+    return !p->throttled && (!known || (p->base_mhz >= low && p->candidate_mhz >= low
+                      && fabs(p->base_mhz / p->candidate_mhz - 1) <= STATS_CLOCK_PAIR));
 }
 
 int stats_discard(struct stats_pair *pairs, int count, int *ret_count)
@@ -237,8 +237,8 @@ static double autocorrelation(const struct series *s)
     }
     if (!(squares > 0))
         return 0;
-    /* The estimate is low by about (1 + 3 r) / n, and uncertain by 1 / sqrt(n): half of that is put on top. */
-    double n = s->blocks, found = (products / squares + 1 / n) / (1 - 3 / n) + 0.5 / sqrt(n);
+    /* The estimate is low by about (1 + 3 r) / n, and uncertain by 1 / sqrt(n): most of that is put on top. */
+    double n = s->blocks, found = (products / squares + 1 / n) / (1 - 3 / n) + 0.75 / sqrt(n);
     return found < 0 ? 0 : found > STATS_ALIKE_MOST ? STATS_ALIKE_MOST : found;
 }
 

@@ -35,8 +35,8 @@
 #define STATS_CLOCK_LOW 0.75        /* least clock, of the median clock seen */
 #define STATS_DISCARD 0.05          /* most pairs that may be discarded */
 
-/* Per launch; mhz 0: no clock known. block: its number, not falling along a list of pairs. */
-struct stats_pair { double base_ns, candidate_ns, base_mhz, candidate_mhz; int block; };
+/* Per launch; mhz 0: no clock known. block: its number, not falling along a list of pairs. throttled: something held the clock down. */
+struct stats_pair { double base_ns, candidate_ns, base_mhz, candidate_mhz; int block; bool throttled; };
 
 struct stats_side { double min, q1, median, q3, p95, mean; };
 struct stats_interval { double median, low, high; };            /* ratio base / candidate: above 1 is faster */

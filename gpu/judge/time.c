@@ -62,6 +62,8 @@ bool phase_time(struct judge *j, struct verdict *v, struct err *err)
 {
     /* Before a retest this figure only says whether there is anything to confirm. */
     STEP(time_occasion(j, j->mode == MODE_RETEST ? MODE_TRIAGE : j->mode, &j->timing, v, err));
+    if (j->on_card && j->mode != MODE_TRIAGE)
+        STEP(modes_eager(j, v, err));
     json_put_num(j->phase, "candidate_ns", j->timing.candidate_ns);
     json_put_num(j->phase, "baseline_ns", j->timing.baseline_ns);
     json_put(j->phase, "figures", json_incref(j->timing.record));

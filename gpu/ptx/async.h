@@ -44,7 +44,7 @@
 
 #define MOST_CLUSTER_BLOCKS 16
 #define REMOTE_SHIFT 24
-#define IDLE_ROUNDS 256
+#define IDLE_ROUNDS 2048                      /* enough that a lane on its own among 32 has had its turn: (31/32)^2048 is 1e-28 */
 #define MOST_COUNT ((1u << 20) - 1)   /* of an mbarrier: arrivals, and bytes */
 
 enum mbarrier_op { MB_INIT, MB_INVAL, MB_ARRIVE, MB_DROP, MB_EXPECT, MB_COMPLETE, MB_TEST };

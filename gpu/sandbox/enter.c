@@ -317,10 +317,24 @@ static _Noreturn void end_like(int status)
     _exit(WEXITSTATUS(status));
 }
 
-/* Keeps nothing open but the pipe by which pid 1 sees that we live. */
+static pid_t waited_for;
+
+static void end_job(int sig)
+{
+    (void)sig;
+    kill(waited_for, SIGKILL);
+}
+
+/*
+ * Keeps nothing open but the pipe by which pid 1 sees that we live. The porter's end says that the job has ended wholly, its memory and
+ * its context on a card given back; so who wants the job's end asks the porter for it (SANDBOX_END_SIGNAL) and does not kill both.
+ */
 static _Noreturn void wait_for(pid_t job, int porter_alive)
 {
     int status = 0;
+    waited_for = job;
+    signal(SIGTERM, SIG_IGN);          /* that is for the job */
+    signal(SANDBOX_END_SIGNAL, end_job);
     dup2(porter_alive, 0);
     close_range(1, ~0u, 0);
     while (waitpid(job, &status, 0) < 0 && errno == EINTR)

@@ -7,6 +7,7 @@
 
 #define SANDBOX_MAX_PATHS 96
 #define SANDBOX_SOCKET_FD 3
+#define SANDBOX_END_SIGNAL SIGUSR1 /* to the porter: kill the job, wait for its end, end as it did */
 #define SANDBOX_PROBE "probe"      /* in place of a role: enter, write the layers reached to the socket, exit */
 
 struct sandbox_order {

@@ -35,7 +35,7 @@ struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_
  */
 struct sandbox_paths { const char *const *read_only; const char *const *devices; };
 
-struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; char scratch[64]; };
+struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; char scratch[64]; bool holds_card; };
 /*
  * env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). The child dies with
  * the thread that called this: call it from one that outlives the child.
@@ -45,6 +45,7 @@ bool sandbox_spawn(enum sandbox_role role, const struct sandbox_limits *limits, 
 
 enum sandbox_end { SANDBOX_EXITED, SANDBOX_KILLED_BY_US, SANDBOX_SIGNALLED };
 struct sandbox_status { enum sandbox_end end; int code; /* exit status or signal */ bool timed_out; int64_t wall_ns, cpu_ns, peak_rss_bytes; };
+/* Both return when a job with a card has given it back (or after seconds of waiting for that); other jobs may still be dying. */
 /* Asks (SIGTERM), waits grace_ns, then kills its process group; always reaps. Safe on a child already ended. */
 void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_status *ret);
 /* Waits for the end until the deadline (clock_mono_ns), then kills. */

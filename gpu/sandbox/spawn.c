@@ -25,6 +25,7 @@
 #define STDERR_PIPE_BYTES (256 * 1024)
 #define EXEC_FAILED 127
 #define MOST_DESCRIPTORS 65536
+#define END_LIMIT_NS ((int64_t)5 * 1000000000)
 #define LOOK_MS 2                  /* how often to look for a child's end where there are no pidfds */
 
 static unsigned layers_without;
@@ -160,6 +161,7 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
     *ret = (struct sandbox_child){
         .pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
     snprintf(ret->scratch, sizeof ret->scratch, "%s", scratch);
+    ret->holds_card = sandbox_role_parse(role, &which) && sandbox_profiles[which].devices;
     return true;
 }
 
@@ -265,12 +267,34 @@ static bool await(struct sandbox_child *c, int64_t deadline_ns)
     return true;
 }
 
+/* Whether it waits for another process, which is the job: then its own end must come after that one's. */
+static bool is_porter(const struct sandbox_child *c)
+{
+    char path[64], first;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)c->pid, (int)c->pid);
+    cleanup(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &first, 1) == 1;
+}
+
+/*
+ * A job that holds a card takes a while to die: what runs there is stopped and its memory given back. Until then the card is not as the
+ * next job needs it, so the end is waited for. What does not end in that time is killed with its porter and left to the kernel.
+ */
+static void kill_wholly(struct sandbox_child *c)
+{
+    if (c->holds_card && is_porter(c)) {
+        kill(c->pid, SANDBOX_END_SIGNAL);
+        await(c, clock_mono_ns() + END_LIMIT_NS);
+    }
+    kill_all(c, SIGKILL);
+}
+
 void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_status *ret)
 {
     BUG_ON(c->pid <= 0);
     bool ended = await(c, deadline_ns);
     if (!ended)
-        kill_all(c, SIGKILL);
+        kill_wholly(c);
     reap(c, !ended, !ended, ret);
 }
 
@@ -285,7 +309,7 @@ void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_stat
         kill_all(c, SIGTERM);
         await(c, clock_mono_ns() + grace_ns);
     }
-    kill_all(c, SIGKILL);
+    kill_wholly(c);
     reap(c, true, false, ret);
 }
 

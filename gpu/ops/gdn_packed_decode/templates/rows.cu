@@ -94,6 +94,41 @@ template <class T> struct piece {
     }
 };
 
+constexpr int SUMS = 2 * ROWS + 3, ROOM = SUMS <= 8 ? 8 : SUMS <= 16 ? 16 : 32;
+
+// The SUMS sums over a group of lanes, to every lane. Each step halves what a lane still carries, until one sum is left in each
+// part of the group: two shuffles a sum instead of one a sum and step. Where there are more sums than lanes, the plain way.
+__device__ __forceinline__ void sum_up(float *v, int lane)
+{
+    if (ROOM > LANES) {
+#pragma unroll
+        for (int i = LANES / 2; i > 0; i /= 2)
+#pragma unroll
+            for (int x = 0; x < SUMS; x++)
+                v[x] += __shfl_xor_sync(0xffffffffu, v[x], i);
+        return;
+    }
+    int n = ROOM;
+#pragma unroll
+    for (int i = LANES / 2; i > 0; i /= 2) {
+        const bool up = lane & i;
+        if (n > 1) {
+            n /= 2;
+#pragma unroll
+            for (int j = 0; j < n; j++) {
+                const float give = up ? v[j] : v[j + n], keep = up ? v[j + n] : v[j];
+                v[j] = keep + __shfl_xor_sync(0xffffffffu, give, i);
+            }
+        } else {
+            v[0] += __shfl_xor_sync(0xffffffffu, v[0], i);
+        }
+    }
+    const float mine = v[0];
+#pragma unroll
+    for (int x = 0; x < SUMS; x++)
+        v[x] = __shfl_sync(0xffffffffu, mine, x * (LANES / ROOM), LANES);
+}
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 gdn_rows(const io_t *__restrict__ mixed_qkv, const io_t *__restrict__ a, const io_t *__restrict__ b, const float *__restrict__ A_log,
          const io_t *__restrict__ dt_bias, const int *__restrict__ slot, state_t *__restrict__ state, io_t *__restrict__ out, float eps)
@@ -135,7 +170,7 @@ gdn_rows(const io_t *__restrict__ mixed_qkv, const io_t *__restrict__ a, const i
     const float softplus = gate > 20.0f ? gate : log1pf(expf(gate));
     const float decay = expf(-expf(rate) * softplus);
     const float beta = 1.0f / (1.0f + expf(-write));
-    float q[PER_LANE], k[PER_LANE], sums[2 * ROWS + 3] = {};
+    float q[PER_LANE], k[PER_LANE], sums[ROOM] = {};
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         q_raw[c].get(q + c * VEC);
@@ -159,11 +194,7 @@ gdn_rows(const io_t *__restrict__ mixed_qkv, const io_t *__restrict__ a, const i
                 sums[2 * r + 1] += held[e] * q[c * VEC + e];
             }
         }
-#pragma unroll
-    for (int i = LANES / 2; i > 0; i /= 2)
-#pragma unroll
-        for (int x = 0; x < 2 * ROWS + 3; x++)
-            sums[x] += __shfl_xor_sync(0xffffffffu, sums[x], i);
+    sum_up(sums, lane);
 
     const float q_norm = rsqrtf(sums[2 * ROWS] + eps) * rsqrtf((float)K), k_norm = rsqrtf(sums[2 * ROWS + 1] + eps);
     const float key_query = sums[2 * ROWS + 2] * q_norm * k_norm;

@@ -1,0 +1,86 @@
+/* Outputs of launches that were timed are checked afterwards, of sets chosen only then: 1 in 50 at least. */
+#include "gpu/judge/measure.h"
+
+#include <string.h>
+
+#define MOST_SETS_CHECKED 64
+
+/* Element i of the set is element i + by of the base, around the end (dense tensors only). */
+static void rotate(const struct tensor *t, const void *from, int64_t by, char *to)
+{
+    size_t split = (size_t)by * (size_t)dtype_bytes(t->dtype);
+    memcpy(to, (const char *)from + split, (size_t)t->bytes - split);
+    memcpy(to + (size_t)t->bytes - split, from, split);
+}
+
+struct arrays { void *list[OP_MAX_TENSORS]; };
+static void arrays_done(struct arrays *a)
+{
+    for (int t = 0; t < OP_MAX_TENSORS; t++)
+        free(a->list[t]);
+}
+DEFINE_CLEANUP(arrays, struct arrays, arrays_done(it))
+
+static bool check_set(struct judge *j, struct clocked *c, int set, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = c->side;
+    cleanup(json) json_t *answer = NULL, *job = judge_job("time_output");
+    cleanup(arrays) struct arrays results = {0};
+    json_put_int(job, "set", set);
+    STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    const json_t *rotation = json_object_get(answer, "rotation");
+    if (!j->scratch_in.base && !shared_make(SHARED_INPUTS, j->op, j->tensors, &j->scratch_in, err))
+        return false;
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        const struct tensor *tensor = &j->tensors[t];
+        int64_t by = json_integer_value(json_array_get(rotation, (size_t)t));
+        if (by < 0 || (by > 0 && by >= tensor->elements))
+            return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, tensor->spec->name,
+                           (long long)by);
+        if (tensor->spec->role != OP_OUTPUT)
+            rotate(tensor, j->regimes[0].inputs[t], by, j->scratch_in.base + j->scratch_in.offsets[t]);
+    }
+    run_copy_outputs(j, s);
+    if (!reference_ask(j, &j->scratch_in, (double **)(void *)results.list, err))
+        return false;
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        if (j->tensors[t].spec->role == OP_INPUT)
+            continue;
+        const struct compare_case one = {
+            .op = j->op,
+            .tensor = &j->tensors[t],
+            .reference = results.list[t],
+            .got = s->outputs[t],
+            .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
+        struct compare_result r;
+        compare_tensor(&one, &r);
+        if (r.code != VERDICT_OK) {
+            verdict_set(v, r.code, "time", "an output of a timed launch is wrong: %s", r.text);
+            v->detail = compare_encode(&r, &j->tensors[t]);
+            return side_verdict(j, s, v, err);
+        }
+    }
+    return true;
+}
+
+static int launched_set(uint64_t order_seed, int sets, int k)
+{
+    cleanup(mem) void *memory = xarray((size_t)sets, sizeof(int));
+    int *order = memory;
+    device_set_order(order_seed, sets, order);
+    return order[k];
+}
+
+bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, int *ret_checked, struct verdict *v, struct err *err)
+{
+    int launches = c->launches, wanted = launches / 50 + beside;
+    wanted = wanted < MOST_SETS_CHECKED ? wanted : MOST_SETS_CHECKED;
+    if (!regime_make(j, 0, err))
+        return false;
+    for (int i = 0; i < wanted; i++) {
+        int k = i == 0 ? 0 : i == 1 ? launches - 1 : i == 2 ? launches / 2 : (int)(random_u64() % (uint64_t)launches);
+        STEP(check_set(j, c, launched_set(c->side->timed_order, c->sets, k), v, err));
+    }
+    *ret_checked = wanted;
+    return true;
+}
