@@ -1,4 +1,5 @@
 // Attention over a cache, one token a sequence: places split over blocks, a second launch joins the splits.
+// It is there already when the first ends (DEPENDENT).
 //
 // A block takes the query heads that share a key head, 16 at most; each of its warps takes 16 places at a time, scores and weighted
 // values by the matrix unit, softmax as it goes. EARLY loads the values before the scores are known.
@@ -176,6 +177,9 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, four = lane % 4;
     const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
     const int length = lens[sequence];
+#if DEPENDENT
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
     const io_t *mine = q + ((long long)sequence * HQ + key_head * G + first_head) * D;
     for (int i = threadIdx.x; i < HEADS * (WIDTH / 8); i += 32 * WARPS) {
         const int h = i / (WIDTH / 8), at = i % (WIDTH / 8) * 8;
@@ -241,6 +245,9 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
     const long long head = blockIdx.x;
+#if DEPENDENT
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
     float largest = NOTHING, total = 0;
 #pragma unroll 8
     for (int s = 0; s < SPLITS; s++)
