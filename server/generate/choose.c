@@ -8,7 +8,7 @@
 #define EXPLORE_EVERY 6                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
 #define EXPLORE_UNTIL 20
 #define LEAST_GAIN 5e-4                  /* expected; less is not worth a try */
-#define LEAST_TRIES 8                    /* that an estimate's word alone cannot end */
+#define LEAST_TRIES 12                   /* that an estimate's word alone cannot end */
 #define MOST_NEIGHBOURS 3                /* whose best is tried first */
 #define NEAR_STEPS 2                     /* values away from the best: where the model is asked first */
 #define NEAR_GAIN 2e-3                   /* and what it must promise there */

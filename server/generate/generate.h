@@ -53,6 +53,8 @@ struct generator {
 /* The template search (template.c): parameters of the operator's templates, chosen by what the history says. */
 bool template_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
 
+/* Every setting that fits the shape: [{"template","params"},...]; new reference. For those who play searches again. */
+bool template_every(const struct gen_input *in, json_t **ret, struct err *err);
 bool template_wants(const struct gen_input *in, int most, json_t **ret, struct err *err);
 
 /* NULL: there is none of that name here ("llm" for now); "external" has a NULL propose. */

@@ -261,3 +261,20 @@ bool template_wants(const struct gen_input *in, int most, json_t **ret, struct e
     wants_list(&s, most, *ret);
     return true;
 }
+
+bool template_every(const struct gen_input *in, json_t **ret, struct err *err)
+{
+    cleanup(template_set) struct template_set set = {0};
+    cleanup(search) struct search s = {0};
+    if (!template_set_load(in->op, &set, err) || !search_make(&s, in, &set, err))
+        return false;
+    *ret = json_array();
+    for (int i = 0; i < s.space_count; i++)
+        for (int p = 0; p < s.spaces[i].count; p++) {
+            json_t *item = json_object();
+            json_put_str(item, "template", s.spaces[i].t->name);
+            json_put(item, "params", template_params(s.spaces[i].t, &s.spaces[i].list[p]));
+            json_array_append_new(*ret, item);
+        }
+    return true;
+}
