@@ -98,8 +98,8 @@ static void print_help(FILE *to)
 {
     fprintf(to, "usage: proteus-gpu COMMAND [FLAGS]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-14s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
-    fprintf(to, "  %-14s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
+        fprintf(to, "  %-15s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
+    fprintf(to, "  %-15s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
     fprintf(to, "\n");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         fprintf(to, "  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);

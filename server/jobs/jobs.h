@@ -61,6 +61,8 @@ struct jobs_config {
     int64_t max_tensor_bytes, max_shape_bytes;   /* of one tensor, and of all of a shape: what a judge can hold */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
+    int estimates;                  /* of settings of a shape, by the emulator, before the first is measured; 0: none */
+    int estimate_processes;         /* that make them at once */
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     const char *default_target;
     const struct generator *(*find_generator)(const char *name);   /* NULL: generator_find */
