@@ -8,6 +8,7 @@
 #define EXPLORE_EVERY 6                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
 #define EXPLORE_UNTIL 20
 #define LEAST_GAIN 5e-4                  /* expected; less is not worth a try */
+#define STEP_EVERY 3                     /* with estimates: one of so many looks around the best */
 #define LEAST_TRIES 12                   /* that an estimate's word alone cannot end */
 #define MOST_NEIGHBOURS 3                /* whose best is tried first */
 #define NEAR_STEPS 2                     /* values away from the best: where the model is asked first */
@@ -280,6 +281,9 @@ static bool choose_with_prior(struct search *s, struct choice *c, int done, doub
 {
     if (s->best < 0)
         return done < MOST_FAILURES && choose_estimate(s, c);
+    /* an estimate that is wrong about the best one's surroundings must not hide them: they are looked at too */
+    if (done >= STEP_EVERY && done % STEP_EVERY == 0 && choose_step(s, c))
+        return true;
     return choose_model(s, c, false, ret_gain) && (*ret_gain >= LEAST_GAIN || done < LEAST_TRIES);
 }
 
@@ -288,18 +292,13 @@ bool choose_next(struct search *s, struct choice *c, char *reason, size_t size)
 {
     int done = tried(s);
     double gain = 0;
-    if (choose_neighbour(s, c) || choose_default(s, c))
+    if (choose_neighbour(s, c) || choose_default(s, c) || (s->has_prior && choose_with_prior(s, c, done, &gain)))
         return true;
-    if (s->has_prior && choose_with_prior(s, c, done, &gain))
-        return true;
+    prior_forget(s);                     /* what estimates can tell has been tried: the results alone may see further */
     if (s->best < 0) {
-        if (!s->has_prior && done < MOST_FAILURES && choose_explore(s, c))
+        if (done < MOST_FAILURES && choose_explore(s, c))
             return true;
         snprintf(reason, size, "None of %d settings works; the last verdict was %s.", done, s->in->past_count ? verdict_name(s->in->past[s->in->past_count - 1].verdict) : "none");
-        return false;
-    }
-    if (s->has_prior) {
-        snprintf(reason, size, "After %d settings none that is left promises more than %.2g %%.", done, 100 * fmax(gain, LEAST_GAIN));
         return false;
     }
     /* with the last tries of a budget nothing more is learnt that could still be used */

@@ -137,6 +137,6 @@ bool search_predict(const struct search *s, const struct space *sp, int i, doubl
         model_predict(sp->model, x, &mean, &deviation);
     }
     *ret_mean = sp->prior ? mean + s->slope * sp->prior[i] : mean;
-    *ret_deviation = sp->prior ? hypot(deviation, s->slope * sp->prior_deviation[i]) : deviation;
+    *ret_deviation = sp->prior ? hypot(hypot(deviation, ESTIMATE_ROUGH), s->slope * sp->prior_deviation[i]) : deviation;
     return true;
 }

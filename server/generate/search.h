@@ -37,11 +37,17 @@ struct search {
 };
 struct choice { int space, index; const char *move; char why[512]; };
 
+#define ESTIMATE_ROUGH 0.03              /* log: what an estimate is off that no neighbouring setting tells */
+
 /* ---- template.c ---- */
 int setting_index(const struct space *sp, const struct setting *p);          /* -1: not one that fits */
 int setting_nearest(const struct space *sp, const struct setting *p);        /* -1: none fits */
 int64_t spilled_bytes(const struct gen_past *past);
 void coordinates(const struct template *t, const struct setting *p, double *ret);
+
+void fit(const struct search *s, struct space *sp);
+/* From here on only results count. */
+void prior_forget(struct search *s);
 
 /* ---- prior.c ---- */
 void prior_take(struct search *s);                   /* reads the estimates: before the results are counted */

@@ -156,7 +156,7 @@ void coordinates(const struct template *t, const struct setting *p, double *ret)
         ret[d] = t->params[d].count > 1 ? (double)p->at[d] / (t->params[d].count - 1) * 2 : 0;
 }
 
-static void fit(const struct search *s, struct space *sp)
+void fit(const struct search *s, struct space *sp)
 {
     double x[MODEL_MAX_SEEN * MODEL_MAX_DIMS], y[MODEL_MAX_SEEN], most = INFINITY;
     int n = 0, dims = sp->t->param_count;
@@ -173,7 +173,21 @@ static void fit(const struct search *s, struct space *sp)
                 y[n] = (sp->fate[i] == WORKED ? sp->cost[i] : most) - s->slope * sp->prior[i];
             n++;
         }
-    sp->model = model_fit(x, y, n, dims, s->noise, sp->prior ? LEFT_OPEN : 0);
+    sp->model = model_fit(x, y, n, dims, sp->prior ? fmax(s->noise, ESTIMATE_ROUGH) : s->noise, sp->prior ? LEFT_OPEN : 0);
+}
+
+void prior_forget(struct search *s)
+{
+    for (int i = 0; s->has_prior && i < s->space_count; i++) {
+        struct space *sp = &s->spaces[i];
+        free(sp->prior);
+        free(sp->prior_deviation);
+        sp->prior = sp->prior_deviation = NULL;
+        model_free(sp->model);
+        sp->model = NULL;
+        fit(s, sp);
+    }
+    s->has_prior = false;
 }
 
 static bool search_make(struct search *s, const struct gen_input *in, const struct template_set *set, struct err *err)
