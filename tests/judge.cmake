@@ -10,6 +10,8 @@ proteus_test(test_certificate SOURCES test_certificate.c LIBS proteus_judge ARGS
 add_dependencies(test_certificate proteus_ops)
 proteus_test(test_judge_liar SOURCES test_judge_liar.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 900)
 proteus_test(test_check_op SOURCES test_check_op.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)
+proteus_test(test_sandbox_levels SOURCES test_sandbox_levels.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)
+add_dependencies(test_sandbox_levels proteus_ops)
 proteus_test(test_compile_bombs SOURCES test_compile_bombs.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops fast LABELS nvrtc TIMEOUT 600)
 add_dependencies(test_compile_bombs proteus_ops)
 add_dependencies(test_check_op proteus_ops)

@@ -12,13 +12,14 @@
 constexpr int H = AXIS_H, HV = AXIS_HV, K = AXIS_K, V = AXIS_V, W = AXIS_W, CHANNELS = 2 * H * K + HV * V;
 constexpr int THREADS = 32 * WARPS, BLOCK_ROWS = V / SPLIT, ROWS = BLOCK_ROWS / (THREADS / LANES);
 constexpr int CLUSTER = SPLIT;
-constexpr int MINE = 2 * K + BLOCK_ROWS, EACH = (MINE + THREADS - 1) / THREADS;   // channels of a block, of a thread
+constexpr int MINE = (2 * K + BLOCK_ROWS) / PIECE, EACH = (MINE + THREADS - 1) / THREADS;   // pieces of channels of a block, of a thread
 
 using io_t = DTYPE_io;
 using state_t = DTYPE_state;
 
 constexpr int FULL = 16 / (int)sizeof(state_t), PER_LANE = K / LANES, VEC = FULL < PER_LANE ? FULL : PER_LANE, CHUNKS = PER_LANE / VEC;
 static_assert(V % SPLIT == 0 && BLOCK_ROWS % (THREADS / LANES) == 0 && K % (LANES * VEC) == 0, "the template's constraints");
+static_assert(K % PIECE == 0 && BLOCK_ROWS % PIECE == 0 && V % PIECE == 0, "the template's constraints");
 
 template <int BYTES> struct word;
 template <> struct word<2> { using type = unsigned short; };
@@ -26,6 +27,9 @@ template <> struct word<4> { using type = unsigned int; };
 template <> struct word<8> { using type = uint2; };
 template <> struct word<16> { using type = uint4; };
 using word_t = word<VEC * sizeof(state_t)>::type;
+using piece_t = word<PIECE * sizeof(io_t)>::type;
+constexpr int TAP_BYTES = PIECE * W * (int)sizeof(io_t), TAP_WORD = TAP_BYTES % 16 == 0 ? 16 : TAP_BYTES % 8 == 0 ? 8 : TAP_BYTES % 4 == 0 ? 4 : 2;
+using tap_t = word<TAP_WORD>::type;
 
 __device__ __forceinline__ float widen(float x) { return x; }
 __device__ __forceinline__ float widen(__half x) { return __half2float(x); }
@@ -84,24 +88,25 @@ gdn_step(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, const
          const io_t *__restrict__ norm_weight, io_t *__restrict__ conv_state, state_t *__restrict__ state, io_t *__restrict__ y, float eps,
          float norm_eps)
 {
-    __shared__ __align__(16) float mixed[MINE];           // q, k, and v of this block's rows, convolved
+    __shared__ __align__(16) float mixed[MINE * PIECE];           // q, k, and v of this block's rows, convolved
     __shared__ float answers[BLOCK_ROWS];
     const int token = blockIdx.z, rank = blockIdx.x, part = rank % SPLIT;
     const int head = blockIdx.y, key_head = head / (HV / H);
     const int lane = threadIdx.x % LANES, first = threadIdx.x / LANES * ROWS, first_row = part * BLOCK_ROWS;
     const int s = slot[token];
 
-    io_t now[EACH], taps[EACH][W], past[EACH][W - 1];
+    piece_t now[EACH], past[EACH][W - 1];
+    tap_t taps[EACH][TAP_BYTES / TAP_WORD];
     int channel[EACH];
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        const int c = i * THREADS + threadIdx.x;
+        const int n = i * THREADS + threadIdx.x, c = n * PIECE;
         channel[i] = c < K ? key_head * K + c : c < 2 * K ? H * K + key_head * K + c - K : 2 * H * K + head * V + first_row + c - 2 * K;
-        if (MINE % THREADS == 0 || c < MINE) {
-            now[i] = x[(long long)token * CHANNELS + channel[i]];
+        if (MINE % THREADS == 0 || n < MINE) {
+            now[i] = *reinterpret_cast<const piece_t *>(x + (long long)token * CHANNELS + channel[i]);
 #pragma unroll
-            for (int w = 0; w < W; w++)
-                taps[i][w] = conv_weight[(long long)channel[i] * W + w];
+            for (int w = 0; w < TAP_BYTES / TAP_WORD; w++)
+                taps[i][w] = reinterpret_cast<const tap_t *>(conv_weight + (long long)channel[i] * W)[w];
         }
     }
     const float gate = widen(a[token * HV + head]) + widen(dt_bias[head]), write = widen(b[token * HV + head]), rate = A_log[head];
@@ -128,7 +133,7 @@ gdn_step(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, const
 #pragma unroll
         for (int w = 0; w < W - 1; w++)
             if (MINE % THREADS == 0 || i * THREADS + threadIdx.x < MINE)
-                past[i][w] = history[(long long)w * CHANNELS + channel[i]];
+                past[i][w] = *reinterpret_cast<const piece_t *>(history + (long long)w * CHANNELS + channel[i]);
     state_t *matrix = state + (((long long)s * HV + head) * V + first_row + first) * K + lane * VEC;
     word_t raw[ROWS][CHUNKS];
 #pragma unroll
@@ -139,13 +144,22 @@ gdn_step(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, const
 
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        const int c = i * THREADS + threadIdx.x;
-        if (MINE % THREADS == 0 || c < MINE) {
-            float sum = widen(now[i]) * widen(taps[i][W - 1]);
+        const int n = i * THREADS + threadIdx.x;
+        if (MINE % THREADS == 0 || n < MINE) {
+            io_t values[W][PIECE], scale[PIECE][W];
 #pragma unroll
             for (int w = 0; w < W - 1; w++)
-                sum += widen(past[i][w]) * widen(taps[i][w]);
-            mixed[c] = silu(sum);
+                memcpy(values[w], &past[i][w], sizeof values[w]);
+            memcpy(values[W - 1], &now[i], sizeof values[W - 1]);
+            memcpy(scale, taps[i], sizeof scale);
+#pragma unroll
+            for (int e = 0; e < PIECE; e++) {
+                float sum = 0;
+#pragma unroll
+                for (int w = 0; w < W; w++)
+                    sum += widen(values[w][e]) * widen(scale[e][w]);
+                mixed[n * PIECE + e] = silu(sum);
+            }
         }
     }
     __syncthreads();
@@ -246,11 +260,11 @@ gdn_step(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, const
 #endif
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
-        const int c = i * THREADS + threadIdx.x;
-        if (c >= 2 * K && c < MINE)                       // nobody else reads the past of these rows
+        const int n = i * THREADS + threadIdx.x, c = n * PIECE;
+        if (c >= 2 * K && n < MINE)                       // nobody else reads the past of these rows
 #pragma unroll
             for (int w = 0; w < W - 1; w++)
-                history[(long long)w * CHANNELS + channel[i]] = w < W - 2 ? past[i][w + 1] : now[i];
+                *reinterpret_cast<piece_t *>(history + (long long)w * CHANNELS + channel[i]) = w < W - 2 ? past[i][w + 1] : now[i];
     }
 #if SPLIT > 1
     cluster_wait();
