@@ -18,7 +18,7 @@
  *    "modes":{"graph-rotated":{..},"cold-isolated":{..},"eager":{..}}|null,   on a card; the last two not in triage. Each with its timer,
  *                                                       both sides' quartiles and its own ratio; never compared across modes
  *    "rules":[12 of {"rule","what","outcome":"ok"|"flag"|"reject"|"not_done","found"|"why"?,"figures"?}],
- *    "gpu_ns":{"correct":N,"time":N,...,"all":N},       on a card: for how long each phase held it
+ *    "gpu_ns":{"start_up":N,"correct":N,"time":N,...,"all":N},    on a card: for how long each phase held it; start_up: of drivers and contexts
  *    "counts":[...]|null,                               sim: what each step did
  *    "samples":{"unit":"ns per launch","launches":N,"baseline":[...],"candidate":[...]}|null,
  *    "statistics":{...}|null, "emulate_note":"..."|absent}
