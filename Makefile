@@ -1,7 +1,7 @@
 # The front door: CMake does the work. `make help` lists the targets.
 # CUDA_HOME=/path/to/cuda names the toolkit (default: $CUDA_HOME, then /usr/local/cuda).
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long bench dist build programs install-packages install-test-packages install-bench-packages \
+.PHONY: help demo test test-long bench bench-kernels dist build programs install-packages install-test-packages install-bench-packages \
 	install-browser-packages clean
 export CUDA_HOME
 
@@ -20,6 +20,10 @@ test-long: install-test-packages build ## the same and the long ones: more fuzzi
 bench: install-bench-packages programs ## the emulator's speed, throughput against nginx, latency, judging time: figures, no verdict
 	@scripts/build.sh bench_ptx
 	@scripts/bench.sh
+
+bench-kernels: programs ## on a machine with a card: kernels for every operator at decode shapes, beside baselines and vLLM (BENCH_SECONDS=3600)
+	@scripts/build.sh bench_kernels
+	@scripts/bench-kernels.sh
 
 dist: programs ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit
 	@scripts/dist.sh

@@ -15,6 +15,7 @@
     T(static_dir, "static-dir", NULL, false, "folder of the dashboard; default: share/proteus/static beside bin/, else static/ of the build") \
     T(openapi, "openapi", NULL, false, "openapi.yaml to serve; default: share/proteus/openapi.yaml beside bin/, else the build's") \
     T(ops_dir, "ops-dir", NULL, false, "folder of the operators; default: share/proteus/ops beside bin/, else the build's")       \
+    T(models_dir, "models-dir", NULL, false, "folder of the model presets; default: share/proteus/models beside bin/, else the build's")  \
     T(judge, "judge", NULL, false, "the program proteus-gpu; default: beside this program")                                       \
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
@@ -40,7 +41,7 @@
     N(max_page, "max-page", 200, 1, 1000, "entries", "the most that one page of a list shows")                                    \
     N(cache_bytes, "cache-bytes", 67108864, 0, 17179869184, "bytes", "memory for artifacts that are served often")                \
     N(max_queued, "max-queued", 256, 1, 100000, "jobs", "jobs waiting; more are answered 429")                                    \
-    N(max_shapes, "max-shapes", 64, 1, 1000, "shapes", "shapes of one job")                                                       \
+    N(max_shapes, "max-shapes", 256, 1, 1000, "shapes", "shapes of one job")                                                       \
     N(max_tensor_mib, "max-tensor-mib", 2048, 1, 2048, "MiB", "the largest tensor of a shape that is searched for")               \
     N(max_shape_mib, "max-shape-mib", 6144, 1, 6144, "MiB", "the most that all tensors of a shape may have together")             \
     N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \

@@ -37,6 +37,7 @@ struct server {
     struct jobs *jobs;
     struct http_server *http;
     struct app app;
+    struct preset_set presets;
     char *static_dir, *openapi, *ops_dir;
     char target[TARGET_SIZE];
 };
@@ -121,12 +122,24 @@ static bool read_admin_tokens(struct server *s, struct err *err)
     return add_admin_token(s->auth, buf_cstr(&text), c->admin_token_file, err);
 }
 
+/* None at all is no fault: then there are no presets. One that cannot be read is. */
+static bool open_presets(struct server *s, struct err *err)
+{
+    const char *given = s->config.models_dir;
+    cleanup(str) char *dir = given && *given ? xstrdup(given) : share_path("models");
+    if (!dir || preset_set_load(dir, &s->presets, err))
+        return true;
+    return err_wrap(err, "the model presets (--models-dir)");
+}
+
 static bool open_state(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->ops_dir = c->ops_dir && *c->ops_dir ? xstrdup(c->ops_dir) : op_default_dir();
     if (!op_set_load(s->ops_dir, &s->ops, err))
         return err_wrap(err, "the operators (--ops-dir %s)", s->ops_dir);
+    if (!open_presets(s, err))
+        return false;
     if (!dir_make(c->data, 0700, err))
         return err_wrap(err, "the data folder (--data)");
     struct store_config store = {.dir = c->data, .map_bytes = c->store_map_bytes, .job_events_kept = c->job_events_kept};
@@ -189,6 +202,7 @@ static bool start(struct server *s, struct err *err)
     s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
     s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
     s->app.ops = &s->ops;
+    s->app.presets = &s->presets;
     s->app.signer = &s->signer;
     s->app.http = s->http;
     s->app.static_dir = s->static_dir;
@@ -197,7 +211,7 @@ static bool start(struct server *s, struct err *err)
     app_open(&s->app, &spawn);
     choose_target(s);
     struct jobs_config jobs = {
-        .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes,
+        .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes, .presets = &s->presets,
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
@@ -221,6 +235,7 @@ static void stop(struct server *s)
     auth_free(s->auth);
     signer_done(&s->signer);
     op_set_done(&s->ops);
+    preset_set_done(&s->presets);
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);

@@ -4,6 +4,7 @@ proteus_test(test_api_routes SOURCES test_api_routes.c fake_jobs.c LIBS ${API_TE
 proteus_test(test_api SOURCES test_api.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_standing SOURCES test_api_standing.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_ops SOURCES test_api_ops.c fake_jobs.c LIBS ${API_TEST_LIBS})
+proteus_test(test_api_sets SOURCES test_api_sets.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_events SOURCES test_api_events.c fake_jobs.c LIBS ${API_TEST_LIBS})
 add_executable(bench_fill bench/fill.c)
 target_link_libraries(bench_fill PRIVATE proteus_flags proteus_store)

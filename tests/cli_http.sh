@@ -59,7 +59,7 @@ PROTEUS_SERVER=file:///etc run 2 jobs
 fresh
 answer POST_v1_jobs 202 application/json <<<"$JOB"
 run 0 submit --op scale --axes N=64 --axes N=128 --dtype io=f32 --target sm_90a --candidates 3 --reuse never --token secret
-has "$out" "$H  N=64"
+has "$out" "$H +scale +N=64"
 has "$out" 'emulated \(estimate\)'
 sent '"shapes":\[\{"N":64\},\{"N":128\}\]'
 sent '"dtypes":\{"io":"f32"\}'

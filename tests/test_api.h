@@ -13,6 +13,7 @@ struct service {
     char dir[64];
     struct config config;
     struct op_set ops;
+    struct preset_set presets;
     struct signer signer;
     struct auth *auth;
     struct app app;
@@ -57,6 +58,9 @@ static void service_up(int argc, char **argv)
     check(dir_make(path, 0700, &err) && store_open(&store, &s->app.store, &err) && signer_open(path, &s->signer, &err));
     snprintf(path, sizeof path, "%s/ops", s->dir);
     check(op_set_load(path, &s->ops, &err));
+    snprintf(path, sizeof path, "%s/models", s->dir);
+    check(preset_set_load(path, &s->presets, &err));
+    s->app.presets = &s->presets;
     s->auth = s->app.auth = auth_new(100);
     check(tokens_load(&s->app, &err));
     struct http_config http = {.listen = "127.0.0.1:0", .threads = 2, .workers = 8, .connections = 512, .header_bytes = 8192,
@@ -88,6 +92,7 @@ static void service_down(void)
     auth_free(s->auth);
     signer_done(&s->signer);
     op_set_done(&s->ops);
+    preset_set_done(&s->presets);
     config_done(&s->config);
 }
 
@@ -101,6 +106,13 @@ static void service_make(void)
     check(mkdtemp(service.dir) != NULL);
     snprintf(path, sizeof path, "%s/ops/scale", service.dir);
     check(dir_make(path, 0700, &err));
+    snprintf(path, sizeof path, "%s/models", service.dir);
+    check(dir_make(path, 0700, &err));
+    put_file("models/small.json",
+             "{\"name\":\"small\",\"description\":\"d\",\"tp\":[1,2],\"batch_max\":16,\"step\":[{\"op\":\"scale\",\"what\":\"first\",\"count\":3,"
+             "\"axes\":{\"N\":\"64/tp\",\"M\":\"batch\"}},{\"op\":\"scale\",\"what\":\"second\",\"axes\":{\"N\":8,\"M\":\"batch\"}}]}");
+    put_file("models/lacking.json",
+             "{\"name\":\"lacking\",\"tp\":[1],\"batch_max\":1,\"step\":[{\"op\":\"nowhere\",\"what\":\"first\",\"axes\":{}}]}");
     put_file("ops/scale/op.json", test_op);
     put_file("ops/scale/reference.c", "");
     put_file("ops/scale/baseline.cu", "extern \"C\" __global__ void k(const float *x, float *y) {}");

@@ -721,6 +721,52 @@ static void test_tolerance_file(void)
     }
 }
 
+/* Two results of equal inputs, where atomics are declared: a quarter of the tolerance, one step of the type, and no more. */
+static void test_spread(void)
+{
+    static const struct { const char *dtype; double by, to; bool fine; } cases[] = {
+        {"f32", 1, 0, true},
+        {"f32", 1 + 2.0e-5, 0, true},           /* tolerance 1e-4 */
+        {"f32", 1 + 3.0e-5, 0, false},
+        {"f32", -1, 0, false},
+        {"f32", 0, NAN, false},
+        {"f32", 0, INFINITY, false},
+        {"bf16", 1 + 0x1p-8, 0, true},          /* a step at most: 2e-2 / 4 is less than one for some values */
+        {"bf16", 1 + 0x1p-6, 0, false},
+        {"f16", 1 + 1.0e-3, 0, true},
+        {"f16", 1 + 4.0e-3, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cleanup(scene) struct scene s = {0};
+        cleanup(str) char *shape = xfmt("{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":100},\"dtypes\":{\"io\":\"%s\"}}", cases[i].dtype);
+        scene_make(&s, shape, "typical", 5);
+        const int t = tensor_at(&s, "y");
+        const struct tensor *y = &s.tensors[t];
+        cleanup(mem) void *a = xalloc((size_t)y->bytes), *b = xalloc((size_t)y->bytes);
+        int64_t element = -1, largest = 100;
+        for (int64_t n = 0; n < y->elements; n++) {
+            dtype_store(y->dtype, a, (size_t)n, s.right[t][n]);
+            if (n >= 100 && n < 200 && fabs(s.right[t][n]) > fabs(s.right[t][largest]))
+                largest = n;
+        }
+        memcpy(b, a, (size_t)y->bytes);
+        check(compare_spread(s.shape.op, y, a, b, &element));
+        dtype_store(y->dtype, b, (size_t)largest, cases[i].by != 0 ? dtype_load(y->dtype, a, (size_t)largest) * cases[i].by : cases[i].to);
+        const bool fine = compare_spread(s.shape.op, y, a, b, &element);
+        if (fine != cases[i].fine)
+            fprintf(stderr, "%s times %g: %d\n", cases[i].dtype, cases[i].by, fine);
+        check(fine == cases[i].fine && (fine || element == largest));
+    }
+    /* Integers have no excuse. */
+    struct op_tensor spec = {.role = OP_OUTPUT};
+    const struct tensor ints = {.spec = &spec, .dtype = DTYPE_I32, .rank = 1, .dims = {4}, .strides = {1}, .elements = 4, .span_elements = 4, .bytes = 16};
+    const int32_t x[4] = {1, 2, 1000000, 4}, z[4] = {1, 2, 1000001, 4};
+    int64_t element = -1;
+    cleanup(json) json_t *none = json_object();
+    struct op op = {.doc = none};
+    check(compare_spread(&op, &ints, x, x, &element) && !compare_spread(&op, &ints, x, z, &element) && element == 2);
+}
+
 int main(void)
 {
     struct err err = {0};
@@ -744,6 +790,7 @@ int main(void)
     test_worst();
     test_small();
     test_tolerance_file();
+    test_spread();
     op_set_done(&ops);
     return test_done();
 }

@@ -8,6 +8,9 @@ const struct option_spec submit_options[] = {
     {"op", "NAME", "the operator (`proteus ops` lists them)"},
     {"axes", "B=4,H=2,...", "a shape; give it again for more shapes of one job"},
     {"dtype", "LETTER=TYPE,...", "dtypes, e.g. state=f32; the operator's first choice otherwise"},
+    {"model", "PRESET", "instead of --op and --axes: all shapes of a model's decode step (`proteus sets` lists presets)"},
+    {"tp", "N[,N...]", "with --model: degrees of tensor parallelism (1)"},
+    {"batch", "N[,N...]", "with --model: batches (1)"},
     {"target", "SM", "e.g. sm_90a; the first device's otherwise"},
     {"generator", "NAME", "template (default), llm or external"},
     {"candidates", "N", "budget: candidates a job"},
@@ -45,16 +48,23 @@ static bool budget_add(const struct cli *cli, json_t *request, struct err *err)
     return true;
 }
 
-static json_t *request_make(const struct cli *cli, int *ret_exit)
+/* The shapes that were spelled out, or the model that stands for its shapes. */
+static json_t *what_is_asked_for(const struct cli *cli, int *ret_exit)
 {
-    struct err err = {0};
-    const char *file = args_or(&cli->args, "request", NULL, NULL), *baseline = args_or(&cli->args, "baseline", NULL, NULL);
+    const char *model = args_or(&cli->args, "model", NULL, NULL), *target = args_or(&cli->args, "target", NULL, NULL);
     cleanup(json) json_t *request = NULL, *shapes = json_array();
-    if (file) {
-        if (!json_parse_file(file, 8 << 20, &request, &err)) {
-            *ret_exit = cli_fail(cli, &err);
+    if (model && (args_has(&cli->args, "op") || args_has(&cli->args, "axes"))) {
+        *ret_exit = cli_usage(cli, "either --model or --op and --axes");
+        return NULL;
+    }
+    if (model) {
+        json_t *doc = model_from_args(cli, model, ret_exit);
+        if (!doc)
             return NULL;
-        }
+        request = json_object();
+        json_put(request, "model", doc);
+        if (target)
+            json_put_str(request, "target", target);
         return json_incref(request);
     }
     for (int n = 0; n == 0 || args_get(&cli->args, "axes", n); n++) {
@@ -68,6 +78,24 @@ static json_t *request_make(const struct cli *cli, int *ret_exit)
     }
     json_object_del(request, "axes");
     json_put(request, "shapes", json_incref(shapes));
+    return json_incref(request);
+}
+
+static json_t *request_make(const struct cli *cli, int *ret_exit)
+{
+    struct err err = {0};
+    const char *file = args_or(&cli->args, "request", NULL, NULL), *baseline = args_or(&cli->args, "baseline", NULL, NULL);
+    cleanup(json) json_t *request = NULL;
+    if (file) {
+        if (!json_parse_file(file, 8 << 20, &request, &err)) {
+            *ret_exit = cli_fail(cli, &err);
+            return NULL;
+        }
+        return json_incref(request);
+    }
+    request = what_is_asked_for(cli, ret_exit);
+    if (!request)
+        return NULL;
     if (args_has(&cli->args, "generator"))
         json_put_str(request, "generator", args_or(&cli->args, "generator", NULL, ""));
     if (args_has(&cli->args, "reuse"))
@@ -112,7 +140,7 @@ static void print_shapes(const json_t *job)
     size_t i;
     cleanup(buf) struct buf heads = {0};
     cleanup(table) struct table t = {0};
-    table_start(&t, "SHAPE HASH|AXES|BEST|TIME|EVIDENCE", &heads);
+    table_start(&t, "SHAPE HASH|OPERATOR|AXES|BEST|TIME|EVIDENCE", &heads);
     json_array_foreach(shapes, i, shape) {
         const json_t *best = json_object_get(shape, "best");
         cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
@@ -120,6 +148,7 @@ static void print_shapes(const json_t *job)
         speedup_text(&speedup, doc_speedup(best));
         time_text(&time, best);
         table_cell(&t, STYLE_PLAIN, "%s", json_str(shape, "shape_hash", "-"));
+        table_cell(&t, STYLE_PLAIN, "%s", json_str(json_object_get(shape, "shape"), "op", "-"));
         table_cell(&t, STYLE_PLAIN, "%s", buf_cstr(&axes));
         table_cell(&t, STYLE_GOOD, "%s", buf_cstr(&speedup));
         table_cell(&t, STYLE_PLAIN, "%s", time.size ? buf_cstr(&time) : "-");

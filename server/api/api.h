@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "core/minisign.h"
+#include "core/preset.h"
 #include "server/config.h"
 #include "server/http/http.h"
 #include "server/jobs/jobs.h"
@@ -16,6 +17,7 @@ struct app {
     struct store *store;
     struct jobs *jobs;
     _Atomic(const struct op_set *) ops; /* another set when an operator is registered; one once read stays as it is */
+    const struct preset_set *presets;  /* NULL: none */
     const struct signer *signer;
     struct auth *auth;
     struct http_server *http;          /* NULL in tests without sockets */
@@ -101,6 +103,12 @@ json_t *shape_memory_find(struct shape_memory *m, const char *hash);    /* new r
 /* Kernels whose shapes are nearest to that of the hash; the newest if it is unknown. New reference: [{"shape_hash","shape",...}]. */
 json_t *shapes_nearest(struct app *app, const char *hash);
 
+/* ---- kernels (kernels.c) ---- */
+/* ?evidence=: NULL takes any. False: the response is set. */
+bool evidence_read(const struct request *req, struct response *res, const char **ret);
+/* The manifest of a shape's kernel as it is served, links and all, if its evidence is the one asked for. New reference; ERR_NOT_FOUND. */
+bool kernel_shown(struct app *app, const char *hash, const char *evidence, json_t **ret, struct err *err) MUST_CHECK;
+
 /* ---- devices (devices.c) ---- */
 struct devices;
 /* Each answer is told with the one before it (both may be NULL), on the devices' own thread. */
@@ -131,6 +139,7 @@ http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candida
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
 http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;
+http_handler presets_list, sets_get, sets_post;
 http_handler ops_list, ops_get, ops_put, shape_hash_post;
 http_handler devices_list, signing_key_get, health_get, ready_get, metrics_get, openapi_get, problems_get;
 http_handler tokens_list, tokens_post, tokens_delete;

@@ -37,8 +37,7 @@ static const char *digest_of(const json_t *kernel, const char *name)
     return json_str(json_object_get(kernel, "digests"), name, NULL);
 }
 
-/* ?evidence=: NULL takes any. False: the response is set. */
-static bool evidence_read(const struct request *req, struct response *res, const char **ret)
+bool evidence_read(const struct request *req, struct response *res, const char **ret)
 {
     const char *text = req->query(req, "evidence");
     *ret = NULL;
@@ -128,6 +127,15 @@ static void add_links(json_t *kernel, const char *hash)
         json_put_str(links, "artifact", path);
     }
     json_put(kernel, "links", links);
+}
+
+bool kernel_shown(struct app *app, const char *hash, const char *evidence, json_t **ret, struct err *err)
+{
+    int64_t as_of;
+    if (!kernel_find(app, hash, evidence, ret, &as_of, err))
+        return false;
+    add_links(*ret, hash);
+    return true;
 }
 
 void kernels_get(const struct request *req, struct response *res)

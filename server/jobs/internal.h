@@ -84,6 +84,8 @@ struct job_request {
     const struct op *op;
     int shape_count;
     struct shape *shapes;                /* owned */
+    json_t *listed;                      /* shapes that were not spelled out: {"shape","count",...} each, beside `shapes`; owned or NULL */
+    const json_t *model;                 /* the preset they are of; borrowed, NULL: none */
     const struct generator *generator;
     bool reuse;
     int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
@@ -115,6 +117,14 @@ void event_done(struct store_batch *b, const json_t *job);
  */
 bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct err *why, double more_wall_seconds,
              struct err *err) MUST_CHECK;
+
+/* ---- expand.c ---- */
+/* Whether a request names its shapes by "model" instead of spelling them out. */
+bool request_is_listed(const json_t *request);
+/* Their shapes and operators into r. */
+void request_expand(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f);
+/* A shape that no judge could hold is refused now, not when its turn has come. (submit.c) */
+bool request_check_size(const struct jobs *j, const struct shape *s, const char *where, struct faults *f);
 
 /* ---- runner.c ---- */
 struct run {

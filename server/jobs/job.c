@@ -32,12 +32,16 @@ static void put_link(json_t *links, const char *name, const char *format, const 
     json_put_str(links, name, path);
 }
 
-static json_t *shape_new(const struct shape *s)
+static json_t *shape_new(const struct shape *s, const json_t *listed)
 {
+    static const char *const kept[] = {"count", "launches"};
     json_t *doc = json_object(), *links = json_object();
     struct hash_hex hash = shape_hash(s);
     json_put_str(doc, "shape_hash", hash.text);
     json_put(doc, "shape", shape_encode(s));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (json_object_get(listed, kept[i]))
+            json_object_set(doc, kept[i], json_object_get(listed, kept[i]));
     json_put_str(doc, "state", "waiting");
     json_put(doc, "baseline", json_null());
     json_put(doc, "best", json_null());
@@ -48,11 +52,21 @@ static json_t *shape_new(const struct shape *s)
     return doc;
 }
 
+static const char *operators_of(const struct job_request *r)
+{
+    for (int i = 1; i < r->shape_count; i++)
+        if (strcmp(r->shapes[i].op->name, r->shapes[0].op->name) != 0)
+            return "*";
+    return r->op->name;
+}
+
 json_t *job_new(const char *id, const struct job_request *r, const char *caller)
 {
     json_t *doc = json_object(), *budget = json_object(), *spent = json_object(), *shapes = json_array(), *links = json_object();
     json_put_str(doc, "id", id);
-    json_put_str(doc, "op", r->op->name);
+    json_put_str(doc, "op", operators_of(r));
+    if (r->model)
+        json_put(doc, "model", json_deep_copy(r->model));
     json_put_str(doc, "generator", r->generator->name);
     json_put_str(doc, "state", job_state_name(JOB_QUEUED));
     put_now(doc, "created");
@@ -72,7 +86,7 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
     json_put_int(spent, "tokens", 0);
     json_put(doc, "spent", spent);
     for (int i = 0; i < r->shape_count; i++)
-        json_array_append_new(shapes, shape_new(&r->shapes[i]));
+        json_array_append_new(shapes, shape_new(&r->shapes[i], json_array_get(r->listed, (size_t)i)));
     json_put(doc, "shapes", shapes);
     json_put_str(doc, "step", "start");
     put_link(links, "self", "/v1/jobs/%s", id);

@@ -7,13 +7,14 @@
  *
  * Documents, as they are stored and shown (members marked ? may be absent; times RFC 3339, durations as named):
  *
- * Job        {"id","op","generator","state","created","started"?,"finished"?,"reuse","target","caller"?,"seed",
+ * Job        {"id","op": "*" where its shapes are of several,"model"?: as asked for,"generator","state","created","started"?,"finished"?,
+ *             "reuse","target","caller"?,"seed",
  *             "budget":{"candidates","gpu_seconds"|null,"wall_seconds","tokens"|null},
  *             "spent":{"candidates","gpu_seconds","wall_seconds","tokens"},
  *             "shapes":[SHAPE...],"step","shape"?: index of the one under work,"current"?: the candidate under work,
  *             "error"?:{"code","text"},"links":{"self","events","candidates","cancel"}}
  *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in steps.c (what a runner does next).
- * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
+ * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"count"?: launches a step,"launches"?: which,"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
  *             "tried": candidates judged,"why_ended": text|null,"links":{"kernel"}}
  *            state: waiting, baseline, searching, done, failed (its baseline cannot be judged right), skipped (never begun).
  * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
@@ -56,6 +57,7 @@ struct jobs_config {
     int runners;                    /* threads: jobs judged at once */
     int max_queued;                 /* jobs that are not under work; more is ERR_BUSY */
     int max_shapes;                 /* of one job */
+    const struct preset_set *presets;   /* models that a job can be of; NULL: none; borrowed */
     int64_t max_tensor_bytes, max_shape_bytes;   /* of one tensor, and of all of a shape: what a judge can hold */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;

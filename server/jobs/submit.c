@@ -9,6 +9,7 @@
 static void request_done(struct job_request *r)
 {
     free(r->shapes);
+    json_decref(r->listed);
 }
 DEFINE_CLEANUP(request, struct job_request, request_done(it))
 
@@ -29,8 +30,7 @@ static void move_faults(const struct faults *from, int index, bool wrapped, stru
     }
 }
 
-/* A shape that no judge could hold is refused now, not when its turn has come. */
-static bool check_size(const struct jobs *j, const struct shape *s, const char *where, struct faults *f)
+bool request_check_size(const struct jobs *j, const struct shape *s, const char *where, struct faults *f)
 {
     struct tensor tensors[OP_MAX_TENSORS];
     struct err err = {0};
@@ -78,7 +78,7 @@ static void take_shape(struct jobs *j, const json_t *request, int index, struct 
         move_faults(&own, index, wrapped, f);
         return;
     }
-    if (!check_size(j, s, where, f))
+    if (!request_check_size(j, s, where, f))
         return;
     struct hash_hex hash = shape_hash(s);
     for (int i = 0; i < r->shape_count; i++)
@@ -138,8 +138,10 @@ static void take_budget(struct jobs *j, const json_t *request, struct job_reques
     if (budget)
         json_only_keys(budget, "/budget", keys, f);
     const struct jobs_config *c = &j->config;
-    r->candidates = take_integer(budget, "candidates", c->default_candidates, c->max_candidates, f);
-    r->wall_seconds = take_integer(budget, "wall_seconds", c->default_wall_seconds, c->max_wall_seconds, f);
+    int64_t times = r->listed && r->shape_count ? r->shape_count : 1;   /* a model's many shapes: each as much as one would have had */
+    int64_t candidates = c->default_candidates * times, wall = c->default_wall_seconds * times;
+    r->candidates = take_integer(budget, "candidates", candidates < c->max_candidates ? candidates : c->max_candidates, c->max_candidates, f);
+    r->wall_seconds = take_integer(budget, "wall_seconds", wall < c->max_wall_seconds ? wall : c->max_wall_seconds, c->max_wall_seconds, f);
     r->tokens = take_integer(budget, "tokens", 0, MAX_TOKENS, f);
     const json_t *gpu = json_object_get(budget, "gpu_seconds");
     if (!gpu || json_is_null(gpu))
@@ -179,13 +181,16 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
 
 static bool take_request(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f, struct err *err)
 {
-    static const char *const keys[] = {"op", "shapes", "dtypes", "target", "generator", "budget", "baseline", "reuse", NULL};
+    static const char *const keys[] = {"op", "shapes", "model", "dtypes", "target", "generator", "budget", "baseline", "reuse", NULL};
     if (!json_is_object(request)) {
         faults_add(f, "", "an object with op and shapes is needed");
         return err_set(err, ERR_INVALID, "the job request is not an object");
     }
     json_only_keys(request, "", keys, f);
-    take_shapes(j, request, r, f);
+    if (request_is_listed(request))
+        request_expand(j, request, r, f);
+    else
+        take_shapes(j, request, r, f);
     take_budget(j, request, r, f);
     const json_t *reuse = json_object_get(request, "reuse");
     const char *text = reuse ? json_string_value(reuse) : "verified";

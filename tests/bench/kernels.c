@@ -1,0 +1,205 @@
+/*
+ * The bookkeeping of scripts/bench-kernels.sh: which cells are to do, what came of one, many files as one. It judges nothing: every
+ * figure is one that the service gave, with its evidence.
+ */
+#include "tests/bench/kernels.h"
+
+#include "core/clock.h"
+
+#include <string.h>
+
+static const char what[] =
+    "Time of one launch of the whole plan by the retest; baseline: the operator's, in the same run, pairwise; speed-up: their ratio with its "
+    "99 % interval. The mode is graph-rotated: calls with other buffers each in one CUDA graph, what vLLM's file calls cold. vLLM us: the fastest "
+    "of its rows for this work, measured elsewhere on an H200 (tests/bench/baselines). Attainable: the speed-up over vLLM of a hand-written kernel there. "
+    "Floor: the least bytes and operations at the card's data sheet; of the roofline: against what this card's own copy reached, where it was "
+    "measured.";
+
+/* list SHARE BENCH K/N RESULTS [PATTERN]: a line for each cell of the shard that is not done: ID, operator, axes, dtypes, hash. */
+static bool list(char **args, int count, struct err *err)
+{
+    cleanup(cells) struct cells c = {0};
+    cleanup(json) json_t *results = NULL;
+    int k = 0, n = 0;
+    if (sscanf(args[2], "%d/%d", &k, &n) != 2 || n < 1 || k < 1 || k > n)
+        return err_set(err, ERR_INVALID, "\"%s\" is no shard: 2/3 is the second of three", args[2]);
+    if (!cells_load(args[0], args[1], &c, err) || !results_load(args[3], &results, err))
+        return false;
+    for (int i = 0, place = 0; i < c.count; i++) {
+        const struct cell *cell = &c.list[i];
+        const json_t *done = results_find(results, cell->id);
+        if (count > 4 && !strstr(cell->id, args[4]))
+            continue;
+        if (place++ % n != k - 1 || (done && !json_str(done, "failed", NULL)))
+            continue;
+        printf("%s\t%s\t", cell->id, cell->shape.op->name);
+        bool first = true;
+        for (int a = 0; a < cell->shape.op->axis_count; a++)
+            if (cell->shape.op->axes[a].keyed && !cell->shape.op->axes[a].is_const) {
+                printf("%s%s=%lld", first ? "" : ",", cell->shape.op->axes[a].name, (long long)cell->shape.axes[a]);
+                first = false;
+            }
+        for (int l = 0; l < cell->shape.op->letter_count; l++)
+            printf("%s%s=%s", l ? "," : "\t", cell->shape.op->letters[l].name, dtype_name(cell->shape.dtypes[l]));
+        printf("\t%s\n", cell->hash);
+    }
+    return true;
+}
+
+/* The device that figures of this evidence come from. */
+static const json_t *device_for(const json_t *devices, bool measured)
+{
+    const json_t *device;
+    size_t i;
+    json_array_foreach(json_object_get(devices, "devices"), i, device)
+        if ((strcmp(json_str(device, "kind", ""), "cuda") == 0) == measured)
+            return device;
+    return NULL;
+}
+
+static void copy(json_t *to, const json_t *from, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (json_object_get(from, *keys))
+            json_object_set(to, *keys, json_object_get(from, *keys));
+}
+
+static json_t *cell_head(const struct cells *c, const struct cell *cell)
+{
+    cleanup(json) json_t *shape = shape_encode(&cell->shape), *others = cell_others(c, cell);
+    json_t *doc = json_object(), *tp = json_array();
+    json_put_str(doc, "id", cell->id);
+    json_put_str(doc, "name", json_str(cell->from, "name", ""));
+    json_put(doc, "tp", tp);
+    for (int i = 0; i < cell->tp_count; i++)
+        json_array_append_new(tp, json_integer(cell->tp[i]));
+    json_put_int(doc, "batch", cell->batch);
+    json_put(doc, "shape", json_incref(shape));
+    json_put_str(doc, "shape_hash", cell->hash);
+    json_object_update(doc, others);
+    return doc;
+}
+
+/* What the job and its best candidate say. The figures are those of the candidate's last judgement: the retest, of a baseline its own. */
+static void put_figures(json_t *doc, const json_t *job, const json_t *candidate)
+{
+    static const char *const figures[] = {"evidence", "mode", "time_ns", "baseline_ns", "speedup", "decision", "roofline", "resources", NULL};
+    static const char *const record[] = {"is_baseline", "origin", NULL}, *const modes[] = {"modes", NULL};
+    const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0), *spent = json_object_get(job, "spent");
+    copy(doc, json_object_get(candidate, "figures"), figures);
+    copy(doc, candidate, record);
+    copy(doc, json_object_get(candidate, "figures"), modes);
+    json_put_str(doc, "candidate_digest", json_str(json_object_get(json_object_get(candidate, "artifacts"), "source"), "digest", ""));
+    json_put(doc, "spent", spent ? json_incref((json_t *)(uintptr_t)spent) : json_null());
+    json_put_str(doc, "why_ended", json_str(shape, "why_ended", ""));
+}
+
+/* record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE]: without a candidate the cell has failed, and the job says why. */
+static bool record(char **args, int count, struct err *err)
+{
+    cleanup(cells) struct cells c = {0};
+    cleanup(json) json_t *results = NULL, *devices = NULL, *job = NULL, *candidate = NULL, *doc = NULL;
+    if (!cells_load(args[0], args[1], &c, err) || !results_load(args[2], &results, err) || !json_parse_file(args[4], 4 << 20, &devices, err) ||
+        !json_parse_file(args[5], 64 << 20, &job, err) || (count > 6 && !json_parse_file(args[6], 64 << 20, &candidate, err)))
+        return false;
+    for (int i = 0; i < c.count && !doc; i++)
+        if (strcmp(c.list[i].id, args[3]) == 0)
+            doc = cell_head(&c, &c.list[i]);
+    if (!doc)
+        return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", args[3]);
+    const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0);
+    if (candidate && strcmp(json_str(shape, "shape_hash", ""), json_str(doc, "shape_hash", "-")) != 0)
+        return err_set(err, ERR_INVALID, "the job is of another shape than the cell \"%s\"", args[3]);
+    if (candidate)
+        put_figures(doc, job, candidate);
+    else
+        json_put_str(doc, "failed", json_str(json_object_get(job, "error"), "text", json_str(shape, "why_ended", "no answer")));
+    json_put_str(doc, "date", clock_text(clock_wall_ns()).text);
+    const json_t *device = device_for(devices, strcmp(json_str(doc, "evidence", ""), "measured") == 0);
+    const char *mine = json_str(device, "name", ""), *theirs = json_str(json_object_get(results, "device"), "name", mine);
+    if (candidate && strcmp(mine, theirs) != 0)
+        return err_set(err, ERR_CONFLICT, "%s has figures of \"%s\"; those of \"%s\" belong elsewhere", args[2], theirs, mine);
+    json_put_str(results, "what", what);
+    if (candidate) {
+        json_put(results, "device", device ? json_incref((json_t *)(uintptr_t)device) : json_null());
+        json_put(results, "toolkit", json_incref(json_object_get(devices, "toolkit")));
+    }
+    results_put(results, doc);
+    if (!results_save(args[2], results, err))
+        return false;
+    printf("%s: %s\n", args[3], candidate ? json_str(doc, "evidence", "?") : json_str(doc, "failed", ""));
+    return true;
+}
+
+/* merge OUT RESULTS...: shards of one device as one file; a later file's cell replaces an earlier one's unless it failed. */
+static bool merge(char **args, int count, struct err *err)
+{
+    cleanup(json) json_t *all = NULL;
+    for (int i = 1; i < count; i++) {
+        cleanup(json) json_t *one = NULL;
+        json_t *cell;
+        size_t k;
+        if (!json_parse_file(args[i], 64 << 20, &one, err))
+            return false;
+        if (!all) {
+            all = json_incref(one);
+            continue;
+        }
+        if (strcmp(json_str(json_object_get(all, "device"), "name", ""), json_str(json_object_get(one, "device"), "name", "")) != 0)
+            return err_set(err, ERR_CONFLICT, "%s is of another device than %s", args[i], args[1]);
+        json_array_foreach(json_object_get(one, "cells"), k, cell)
+            if (!json_str(cell, "failed", NULL) || !results_find(all, json_str(cell, "id", "")))
+                results_put(all, cell);
+    }
+    return results_save(args[0], all, err);
+}
+
+/* table RESULTS: the markdown. */
+static bool table(char **args, int count, struct err *err)
+{
+    (void)count;
+    cleanup(json) json_t *results = NULL;
+    cleanup(buf) struct buf text = {0};
+    if (!json_parse_file(args[0], 64 << 20, &results, err))
+        return false;
+    results_table(results, &text);
+    fputs(buf_cstr(&text), stdout);
+    return true;
+}
+
+/* field FILE POINTER...: the text or number at /a/0/b of a JSON file, each on a line; an empty line where it is not. */
+static bool field(char **args, int count, struct err *err)
+{
+    cleanup(json) json_t *doc = NULL;
+    if (!json_parse_file(args[0], 64 << 20, &doc, err))
+        return false;
+    for (int i = 1; i < count; i++) {
+        cleanup(str) char *path = xstrdup(args[i]);
+        const json_t *at = doc;
+        char *save = NULL;
+        for (char *word = strtok_r(path, "/", &save); word; word = strtok_r(NULL, "/", &save))
+            at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(word, NULL, 10)) : json_object_get(at, word);
+        cleanup(str) char *text = at && !json_is_string(at) && !json_is_null(at) ? json_text(at) : NULL;
+        puts(text ? text : json_is_string(at) ? json_string_value(at) : "");
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct { const char *name; int least, most; bool (*run)(char **args, int count, struct err *err); } table_of[] = {
+        {"list", 4, 5, list}, {"record", 6, 7, record}, {"merge", 2, 1000, merge}, {"table", 1, 1, table}, {"field", 2, 100, field}};
+    struct err err = {0};
+    hash_init();
+    for (size_t i = 0; argc > 1 && i < sizeof table_of / sizeof *table_of; i++) {
+        if (strcmp(argv[1], table_of[i].name) != 0 || argc - 2 < table_of[i].least || argc - 2 > table_of[i].most)
+            continue;
+        if (table_of[i].run(argv + 2, argc - 2, &err))
+            return 0;
+        fprintf(stderr, "bench_kernels %s: %s\n", argv[1], err.text);
+        return 1;
+    }
+    fprintf(stderr, "usage: bench_kernels list SHARE BENCH K/N RESULTS [PATTERN] | record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE] |\n"
+                    "       merge OUT RESULTS... | table RESULTS | field FILE POINTER...\n");
+    return 2;
+}

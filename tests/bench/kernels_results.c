@@ -1,0 +1,142 @@
+/* The file of results: cells in it are done, so that a run can be cut off at any time and go on elsewhere. And the table. */
+#include "tests/bench/kernels.h"
+
+#include <string.h>
+
+bool results_load(const char *path, json_t **ret, struct err *err)
+{
+    struct err why = {0};
+    if (json_parse_file(path, 64 << 20, ret, &why))
+        return true;
+    if (why.code != ERR_NOT_FOUND)
+        return err_set(err, why.code, "%s", why.text);
+    *ret = json_object();
+    json_put(*ret, "cells", json_array());
+    return true;
+}
+
+static int index_of(const json_t *results, const char *id)
+{
+    json_t *cell;
+    size_t i;
+    json_array_foreach(json_object_get(results, "cells"), i, cell)
+        if (strcmp(json_str(cell, "id", ""), id) == 0)
+            return (int)i;
+    return -1;
+}
+
+json_t *results_find(const json_t *results, const char *id)
+{
+    int at = index_of(results, id);
+    return at < 0 ? NULL : json_array_get(json_object_get(results, "cells"), (size_t)at);
+}
+
+void results_put(json_t *results, json_t *cell)
+{
+    json_t *cells = json_object_get(results, "cells");
+    int at = index_of(results, json_str(cell, "id", ""));
+    if (at >= 0)
+        json_array_set(cells, (size_t)at, cell);
+    else
+        json_array_append(cells, cell);
+}
+
+/* ---- the table ---- */
+
+static void us(struct buf *to, double ns, bool estimated)
+{
+    if (ns > 0)
+        buf_fmt(to, " %s%.*f |", estimated ? "~" : "", ns < 10000 ? 2 : 1, ns / 1000);
+    else
+        buf_str(to, " - |");
+}
+
+static void ratio(struct buf *to, double value)
+{
+    if (value > 0)
+        buf_fmt(to, " %.2f |", value);
+    else
+        buf_str(to, " - |");
+}
+
+static void add_row(struct buf *to, const json_t *cell)
+{
+    const json_t *speedup = json_object_get(cell, "speedup"), *roofline = json_object_get(cell, "roofline"), *ceiling = json_object_get(roofline, "ceiling");
+    bool estimated = strcmp(json_str(cell, "evidence", ""), "measured") != 0;
+    double time_ns = json_num(cell, "time_ns", 0), vllm_ns = 1000 * json_num(cell, "vllm_fastest_us", 0);
+    cleanup(buf) struct buf degrees = {0};
+    const json_t *tp;
+    size_t i;
+    json_array_foreach(json_object_get(cell, "tp"), i, tp)
+        buf_fmt(&degrees, "%s%lld", i ? ", " : "", (long long)json_integer_value(tp));
+    buf_fmt(to, "| %s | %s | %lld |", json_str(cell, "name", ""), buf_cstr(&degrees), (long long)json_int(cell, "batch", 0));
+    if (json_str(cell, "failed", NULL)) {
+        buf_fmt(to, " failed: %.120s | | | | | | | |\n", json_str(cell, "failed", ""));
+        return;
+    }
+    us(to, time_ns, estimated);
+    us(to, json_num(cell, "baseline_ns", 0), estimated);
+    if (json_bool(cell, "is_baseline", false))
+        buf_str(to, " none beat it |");
+    else
+        buf_fmt(to, " %.2f [%.2f, %.2f] |", json_num(speedup, "median", 0), json_num(speedup, "low", 0), json_num(speedup, "high", 0));
+    us(to, vllm_ns, false);
+    ratio(to, !estimated && time_ns > 0 ? vllm_ns / time_ns : 0);
+    ratio(to, json_num(cell, "attainable", 0));
+    us(to, json_num(roofline, "floor_ns", 0), false);
+    double fraction = json_num(ceiling, "fraction", json_num(roofline, "fraction", 0));
+    if (fraction > 0)
+        buf_fmt(to, " %s%.0f %% |\n", estimated ? "~" : "", 100 * fraction);
+    else
+        buf_str(to, " - |\n");
+}
+
+void results_table(const json_t *results, struct buf *to)
+{
+    const json_t *device = json_object_get(results, "device"), *cell;
+    bool estimated = false;
+    size_t i;
+    json_array_foreach(json_object_get(results, "cells"), i, cell)
+        estimated = estimated || strcmp(json_str(cell, "evidence", "measured"), "measured") != 0;
+    buf_fmt(to, "# Kernels found by Proteus's template search on %s\n\n", json_str(device, "name", "?"));
+    if (estimated)
+        buf_str(to, "**Figures with a ~ are the emulator's estimates. Nothing was measured for them.**\n\n");
+    buf_fmt(to, "%s\n\n", json_str(results, "what", ""));
+    buf_str(to, "| operator | TP | batch | Proteus us | baseline us | speed-up | vLLM us | over vLLM | attainable | floor us | of the roofline |\n"
+                "|---|---|---|---|---|---|---|---|---|---|---|\n");
+    json_array_foreach(json_object_get(results, "cells"), i, cell)
+        add_row(to, cell);
+}
+
+/* ---- writing ---- */
+
+static void add_lines(struct buf *to, const json_t *results)
+{
+    const char *key;
+    json_t *value, *cell;
+    size_t i;
+    buf_str(to, "{\n");
+    json_object_foreach((json_t *)(uintptr_t)results, key, value) {
+        cleanup(str) char *text = strcmp(key, "cells") != 0 ? json_text(value) : NULL;
+        if (text)
+            buf_fmt(to, " \"%s\": %s,\n", key, text);
+    }
+    buf_str(to, " \"cells\": [");
+    json_array_foreach(json_object_get(results, "cells"), i, cell) {
+        cleanup(str) char *text = json_text(cell);
+        buf_fmt(to, "%s\n  %s", i ? "," : "", text);
+    }
+    buf_str(to, "\n ]\n}\n");
+}
+
+bool results_save(const char *path, const json_t *results, struct err *err)
+{
+    cleanup(buf) struct buf text = {0}, table = {0};
+    size_t stem = strlen(path);
+    if (stem < 6 || strcmp(path + stem - 5, ".json") != 0)
+        return err_set(err, ERR_INVALID, "%s: the results are a .json", path);
+    cleanup(str) char *beside = xfmt("%.*s.md", (int)stem - 5, path);
+    add_lines(&text, results);
+    results_table(results, &table);
+    return file_write(path, text.data, text.size, 0644, err) && file_write(beside, table.data, table.size, 0644, err);
+}
