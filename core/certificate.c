@@ -54,6 +54,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("samples/candidate/*", POSITIVE, MEASURED) X("samples/baseline/*", POSITIVE, MEASURED) X("calibration", OBJECT, MEASURED)  \
     X("timing/pairs_throttled", NUMBER, MEASURED) X("timing/clocks/reasons", PRESENT, MEASURED)                                  \
     X("timing/card/before", OBJECT, MEASURED) X("timing/card/after", OBJECT, MEASURED) X("timing/attempts", POSITIVE, MEASURED)  \
+    X("timing/clocks/candidate_mhz", PRESENT, MEASURED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED)                       \
+    X("phases/#audit/candidate/records", POSITIVE, MEASURED | RETESTED | AUDITED)                                                \
     X("rules/*/rule", POSITIVE, ALWAYS) X("rules/*/what", TEXT, ALWAYS) X("rules/*/outcome", TEXT, ALWAYS)                       \
     X("modes/graph-rotated/candidate/median_ns", POSITIVE, MEASURED)                                                             \
     X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \

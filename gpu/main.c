@@ -4,6 +4,7 @@
  * On `judge` stdout carries frames and nothing else: descriptor 1 is moved away and stderr put in its place, so that a library
  * that prints cannot break them. The end of stdin means that nobody waits for the answer any more.
  */
+#include "core/certificate.h"
 #include "core/clock.h"
 #include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
@@ -294,6 +295,20 @@ static bool make_task(const struct options *o, const struct judge_config *c, jso
     return true;
 }
 
+/* Whether what would be signed holds all that the contract lists: a lack is ours, and is seen before anybody verifies. */
+static bool certificate_whole(const struct judge_result *r)
+{
+    struct err err = {0};
+    if (!r->certificate)
+        return true;
+    if (!certificate_check(r->certificate, &err)) {
+        printf("certificate: %s\n", err.text);
+        return false;
+    }
+    printf("certificate: all %d items are there\n", certificate_items(r->certificate));
+    return true;
+}
+
 static int run_judge_file(const struct options *o, const struct judge_config *c)
 {
     cleanup(json) json_t *task = NULL, *verdict = NULL;
@@ -309,9 +324,11 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     json_object_del(result.figures, "samples");       /* hundreds of numbers; the certificate has them */
     json_write_pretty(&text, verdict);
     json_write_pretty(&text, result.figures);
-    printf("%s%s in %.0f ms\n", buf_cstr(&text), verdict_name(result.verdict.code),
+    fputs(buf_cstr(&text), stdout);
+    bool whole = certificate_whole(&result);
+    printf("%s in %.0f ms\n", verdict_name(result.verdict.code),
            (double)(clock_mono_ns() - from) * 1e-6);
-    return result.verdict.code == VERDICT_OK ? 0 : 1;
+    return result.verdict.code == VERDICT_OK && whole ? 0 : 1;
 }
 
 /* ---- golden ---- */

@@ -1,8 +1,10 @@
 proteus_test(test_toolkit SOURCES test_toolkit.c LIBS proteus_device proteus_core LABELS device)
 target_compile_definitions(test_toolkit PRIVATE SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+proteus_test(test_toolkit_fuzz SOURCES test_toolkit_fuzz.c LIBS proteus_device proteus_core LABELS device)
 proteus_test(test_toolkit_sandbox SOURCES test_toolkit_sandbox.c LIBS proteus_device proteus_sandbox proteus_core LABELS device)
 if(EXISTS ${PROJECT_SOURCE_DIR}/gpu/ptx/devices.c)
   proteus_test(test_device SOURCES test_device.c LIBS proteus_device proteus_ptx proteus_core LABELS device)
+  proteus_test(test_asm_tricks SOURCES test_asm_tricks.c LIBS proteus_device proteus_ptx proteus_core LABELS device)
   if(PROTEUS_HAVE_CUDA_HEADERS)
     # A libcuda.so.1 without a card, found before any other.
     add_library(fake_cuda SHARED fake_cuda.c)

@@ -256,7 +256,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, vo
 }
 CUresult cuMemAlloc(CUdeviceptr *p, size_t n) { *p = (CUdeviceptr)malloc(n); live_allocations++; return sticky; }
 CUresult cuMemFree(CUdeviceptr p) { if (p) live_allocations--; free((void *)p); return sticky; }
-CUresult cuMemGetInfo(size_t *f, size_t *t) { *f = *t = (size_t)1 << 30; return sticky; }
+CUresult cuMemGetInfo(size_t *f, size_t *t) { *f = *t = (size_t)1 << 30; if (getenv("FAKE_FULL")) *f = 4096; return sticky; }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t n, CUstream s) { (void)s; memcpy((void *)to, from, n); return sticky; }
 CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t n) { memcpy(to, (void *)from, n); return sticky; }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s) { (void)s, (void)n; memcpy((void *)to, (void *)from, 8); return sticky; }
@@ -284,7 +284,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *h, size_t n, const CUmemAlloc
     reached += p->type != CU_MEM_ALLOCATION_TYPE_PINNED || p->location.type != CU_MEM_LOCATION_TYPE_DEVICE || p->location.id != 0 ||
                p->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE || p->allocFlags.gpuDirectRDMACapable || f;
     *h = n;
-    return CUDA_SUCCESS;
+    return getenv("FAKE_FULL") ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle h) { (void)h; return CUDA_SUCCESS; }
 CUresult cuMemMap(CUdeviceptr p, size_t n, size_t o, CUmemGenericAllocationHandle h, unsigned long long f) { (void)p, (void)o, (void)f; return n == h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }

@@ -78,6 +78,71 @@ static struct compare_result compare_one(const struct scene *s, int t, bool with
     return r;
 }
 
+/* ---- steps that may round between them ---- */
+
+static void test_intermediates(void)
+{
+    static const char shape[] = "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":32,\"V\":32}}";
+    static const char *const regimes[] = {"typical", "padded", "same_sign", "read_only", "long_memory"};
+    int caught_by_half = 0;
+    for (size_t g = 0; g < sizeof regimes / sizeof *regimes; g++) {
+        cleanup(scene) struct scene s = {0};
+        scene_make(&s, shape, regimes[g], 11);
+        check_int(op_results(s.shape.op), 2);
+        for (int t = 0; t < s.shape.op->tensor_count; t++) {
+            const struct tensor *tensor = &s.tensors[t];
+            if (!s.right[t])
+                continue;
+            const double *between = s.right[t] + tensor->elements;
+            put(&s, t, NULL);
+            memcpy(s.baseline[t], s.got[t], (size_t)tensor->bytes);
+            check_int(compare_one(&s, t, false).code, VERDICT_OK);
+            put(&s, t, between);                            /* rounds where it may: right, by the table and by an exact baseline */
+            check_int(compare_one(&s, t, false).code, VERDICT_OK);
+            check_int(compare_one(&s, t, true).code, VERDICT_OK);
+            if (strcmp(tensor->spec->name, "state"))
+                continue;
+            /* four times that is not, nor is a state that is kept in half precision while nothing is written to it */
+            cleanup(mem) void *memory = xarray((size_t)tensor->elements, sizeof(double));
+            double *worse = memory;
+            for (int64_t i = 0; i < tensor->elements; i++)
+                worse[i] = s.right[t][i] + 4 * (between[i] - s.right[t][i]);
+            put(&s, t, worse);
+            if (strcmp(regimes[g], "read_only"))
+                check(compare_one(&s, t, true).code != VERDICT_OK);
+            values_round(DTYPE_F16, s.right[t], tensor->elements, worse);
+            for (int64_t i = 0; i < tensor->elements; i++)
+                if (dtype_load(tensor->dtype, s.inputs[t], (size_t)i) == s.right[t][i])
+                    worse[i] = s.right[t][i];
+            put(&s, t, worse);
+            caught_by_half += compare_one(&s, t, false).code != VERDICT_OK;
+        }
+    }
+    check(caught_by_half > 0);
+}
+
+/* ---- parts of a row that stay ---- */
+
+static void test_parts_that_stay(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, "{\"op\":\"rope_neox\",\"axes\":{\"B\":3,\"HQ\":2,\"HK\":1,\"d\":48,\"rot\":32}}", "typical", 3);
+    const int q = tensor_at(&s, "q");
+    uint16_t *bits = s.got[q];
+    put(&s, q, NULL);
+    struct compare_result r = compare_one(&s, q, false);
+    check_int(r.code, VERDICT_OK);
+    check_int(r.unchanged, 3 * 2 * 16);
+    check_int(r.elements, 3 * 2 * 32);
+    bits[48 + 40] ^= 1;                                     /* one place in the second half of a head's rest */
+    r = compare_one(&s, q, false);
+    check_int(r.code, VERDICT_INPUT_MODIFIED);
+    check(r.rule == COMPARE_UNCHANGED && r.has_element && r.index[1] == 1 && r.index[2] == 40);
+    bits[48 + 40] ^= 1;
+    bits[48 + 4] ^= 1;                                      /* a place that is turned may be off by one */
+    check_int(compare_one(&s, q, false).code, VERDICT_OK);
+}
+
 /* ---- two honest kernels in C: single precision, sums in another order than the reference ---- */
 
 enum precision { SINGLE, BFLOAT, HALF, TF32 };
@@ -656,6 +721,52 @@ static void test_tolerance_file(void)
     }
 }
 
+/* Two results of equal inputs, where atomics are declared: a quarter of the tolerance, one step of the type, and no more. */
+static void test_spread(void)
+{
+    static const struct { const char *dtype; double by, to; bool fine; } cases[] = {
+        {"f32", 1, 0, true},
+        {"f32", 1 + 2.0e-5, 0, true},           /* tolerance 1e-4 */
+        {"f32", 1 + 3.0e-5, 0, false},
+        {"f32", -1, 0, false},
+        {"f32", 0, NAN, false},
+        {"f32", 0, INFINITY, false},
+        {"bf16", 1 + 0x1p-8, 0, true},          /* a step at most: 2e-2 / 4 is less than one for some values */
+        {"bf16", 1 + 0x1p-6, 0, false},
+        {"f16", 1 + 1.0e-3, 0, true},
+        {"f16", 1 + 4.0e-3, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cleanup(scene) struct scene s = {0};
+        cleanup(str) char *shape = xfmt("{\"op\":\"rmsnorm\",\"axes\":{\"R\":3,\"N\":100},\"dtypes\":{\"io\":\"%s\"}}", cases[i].dtype);
+        scene_make(&s, shape, "typical", 5);
+        const int t = tensor_at(&s, "y");
+        const struct tensor *y = &s.tensors[t];
+        cleanup(mem) void *a = xalloc((size_t)y->bytes), *b = xalloc((size_t)y->bytes);
+        int64_t element = -1, largest = 100;
+        for (int64_t n = 0; n < y->elements; n++) {
+            dtype_store(y->dtype, a, (size_t)n, s.right[t][n]);
+            if (n >= 100 && n < 200 && fabs(s.right[t][n]) > fabs(s.right[t][largest]))
+                largest = n;
+        }
+        memcpy(b, a, (size_t)y->bytes);
+        check(compare_spread(s.shape.op, y, a, b, &element));
+        dtype_store(y->dtype, b, (size_t)largest, cases[i].by != 0 ? dtype_load(y->dtype, a, (size_t)largest) * cases[i].by : cases[i].to);
+        const bool fine = compare_spread(s.shape.op, y, a, b, &element);
+        if (fine != cases[i].fine)
+            fprintf(stderr, "%s times %g: %d\n", cases[i].dtype, cases[i].by, fine);
+        check(fine == cases[i].fine && (fine || element == largest));
+    }
+    /* Integers have no excuse. */
+    struct op_tensor spec = {.role = OP_OUTPUT};
+    const struct tensor ints = {.spec = &spec, .dtype = DTYPE_I32, .rank = 1, .dims = {4}, .strides = {1}, .elements = 4, .span_elements = 4, .bytes = 16};
+    const int32_t x[4] = {1, 2, 1000000, 4}, z[4] = {1, 2, 1000001, 4};
+    int64_t element = -1;
+    cleanup(json) json_t *none = json_object();
+    struct op op = {.doc = none};
+    check(compare_spread(&op, &ints, x, x, &element) && !compare_spread(&op, &ints, x, z, &element) && element == 2);
+}
+
 int main(void)
 {
     struct err err = {0};
@@ -664,6 +775,8 @@ int main(void)
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
+    test_intermediates();
+    test_parts_that_stay();
     test_honest();
     test_canaries();
     test_wrong_arithmetic();
@@ -677,6 +790,7 @@ int main(void)
     test_worst();
     test_small();
     test_tolerance_file();
+    test_spread();
     op_set_done(&ops);
     return test_done();
 }

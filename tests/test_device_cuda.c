@@ -537,6 +537,28 @@ static int run_card(void)
     return test_failures != 0;
 }
 
+/* Memory that others hold is no candidate's fault, and no crash of its either. */
+static int run_full(void)
+{
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    struct device_run_result result;
+    struct device_fault fault = {0};
+    struct err err = {0};
+    const void *const base[3] = {x, s, NULL};
+    static const bool rotate[3] = {true, false, false};
+    const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = 1 << 20, .max_sets = 100, .seed = 3};
+    int sets = 0;
+    setenv("FAKE_FULL", "1", 1);
+    check(!run(p, DEVICE_AT_END, &result, &fault, &err));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check(!device_cuda.time_setup(p, &setup, &sets, &fault, &err) && strstr(err.text, "4096 of its"));
+    check_int(err.code, ERR_UNAVAILABLE);
+    check_int(fault.code, VERDICT_OK);
+    return test_failures != 0;
+}
+
 static int run_no_nvml(void)
 {
     test_checks = test_failures = 0;
@@ -613,6 +635,7 @@ int main(void)
     IN_A_CHILD(run_timing());
     IN_A_CHILD(run_other_modes());
     IN_A_CHILD(run_card());
+    IN_A_CHILD(run_full());
     IN_A_CHILD(run_no_nvml());
     IN_A_CHILD(run_refusals());
     IN_A_CHILD(run_no_card());

@@ -226,6 +226,7 @@ int main(void)
     }
     test_files("gdn_packed_decode", 4);
     test_files("rmsnorm", 3);
+    test_files("gdn_decode_step", 1);
     test_files("gqa_decode", 1);
     test_files("gemm_nt", 1);
     test_files("topk_softmax", 2);

@@ -149,6 +149,61 @@ static void test_gaps(void)
     inputs_free(s2.op, dense);
 }
 
+/* Indices lie in their range, may come twice, and padding is as much as asked for; the same for i64. */
+static void test_indices(void)
+{
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    shape_of("{\"op\":\"rope_neox\",\"axes\":{\"B\":64,\"HQ\":1,\"HK\":1,\"d\":8,\"rot\":8,\"P\":40}}", &s, tensors);
+    const int at = op_tensor_index(s.op, "positions");
+    void *in[OP_MAX_TENSORS] = {0};
+    check(inputs_make(&s, tensors, inputs_regime_index(s.op, "last_positions"), 5, in, &err));
+    int seen[3] = {0};
+    for (int i = 0; i < 64; i++) {
+        const int64_t p = ((const int64_t *)in[at])[i];
+        check(p >= 37 && p < 40);
+        seen[p < 37 || p > 39 ? 0 : p - 37]++;
+    }
+    check(seen[0] > 5 && seen[1] > 5 && seen[2] > 5);
+    inputs_free(s.op, in);
+    check(inputs_make(&s, tensors, inputs_regime_index(s.op, "shared_positions"), 5, in, &err));
+    int zeros = 0;
+    for (int i = 0; i < 64; i++)
+        zeros += ((const int64_t *)in[at])[i] == 0;
+    check(zeros >= 20 && zeros < 64);                       /* 0.3 of 64 are padding, rounded up, and a third of the others */
+    inputs_free(s.op, in);
+}
+
+/* Past a sequence's length there are NaNs, before it none; such a tensor is not rotated. */
+static void test_beyond(void)
+{
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    bool rotate[OP_MAX_TENSORS];
+    shape_of("{\"op\":\"gqa_decode\",\"axes\":{\"B\":6,\"HQ\":2,\"HK\":2,\"d\":4,\"T\":9}}", &s, tensors);
+    const int k = op_tensor_index(s.op, "k"), lens = op_tensor_index(s.op, "lens");
+    void *in[OP_MAX_TENSORS] = {0};
+    const int regime = inputs_regime_index(s.op, "stale");
+    check(inputs_make(&s, tensors, regime, 5, in, &err));
+    int empty = 0;
+    for (int b = 0; b < 6; b++) {
+        const int length = ((const int32_t *)in[lens])[b];
+        check(length >= 0 && length <= 9);
+        empty += length == 0;
+        for (int t = 0; t < 9; t++)
+            for (int i = 0; i < 8; i++)
+                check(isnan(dtype_load(DTYPE_BF16, in[k], (size_t)((b * 9 + t) * 8 + i))) == (t >= length));
+    }
+    check_int(empty, 2);                                    /* a fifth of six, rounded up */
+    inputs_rotatable(s.op, tensors, regime, rotate);
+    check(!rotate[k] && rotate[op_tensor_index(s.op, "q")]);
+    inputs_rotatable(s.op, tensors, 0, rotate);
+    check(rotate[k]);
+    inputs_free(s.op, in);
+}
+
 static void test_round_trip(void)
 {
     static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_F8E4M3, DTYPE_I32, DTYPE_I8};
@@ -185,6 +240,9 @@ static void test_refused(void)
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"integers\",\"low\":0.5,\"high\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "integers"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"outliers\",\"std\":1,\"scale\":2,\"every\":0},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/every"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"rows\",\"low\":0,\"high\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/low"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"indices\",\"low\":1,\"high\":4},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "floats"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"beyond\":\"weight\"},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/beyond"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"beyond\":\"lens\"},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/beyond"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"constant\",\"value\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
     };
     const struct op *op = op_set_find(&ops, "rmsnorm");
@@ -215,6 +273,8 @@ int main(void)
     test_distributions();
     test_slots();
     test_gaps();
+    test_indices();
+    test_beyond();
     test_round_trip();
     test_refused();
     op_set_done(&ops);

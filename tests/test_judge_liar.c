@@ -460,7 +460,8 @@ static void test_measured_figures(void)
     const json_t *card = json_object_get(timing, "card");
     check(json_is_object(json_object_get(card, "before")) && json_is_object(json_object_get(json_object_get(card, "after"), "watch")));
     check(json_int(timing, "attempts", 0) == 1 && json_int(json_object_get(timing, "spent_ns"), "pairs", 0) > 0);
-    check(json_int(json_object_get(r.figures, "gpu_ns"), "time", 0) > 0);
+    const json_t *cost = json_object_get(r.figures, "gpu_ns");
+    check(json_int(cost, "time", 0) > 0 && json_int(cost, "start_up", 0) > 0 && json_int(cost, "all", 0) == r.gpu_ns);
     bool told = false;
     size_t i;
     json_t *phase;

@@ -120,6 +120,8 @@ static void test_regimes(void)
         "{\"op\":\"gemm_nt\",\"axes\":{\"M\":32,\"N\":1,\"K\":1},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"gqa_decode\",\"axes\":{\"B\":3,\"HQ\":8,\"HK\":2,\"d\":64,\"T\":65}}",
         "{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":1,\"HK\":1,\"d\":3,\"T\":1},\"dtypes\":{\"io\":\"f16\"}}",
+        "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":64,\"V\":32}}",
+        "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":5,\"H\":1,\"HV\":2,\"K\":7,\"V\":5,\"W\":2,\"slots\":3},\"dtypes\":{\"io\":\"f32\",\"state\":\"bf16\"}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":1},\"dtypes\":{\"io\":\"f16\"}}",
     };
@@ -145,7 +147,7 @@ static void test_regimes(void)
 
 static void test_data(void)
 {
-    check_int(ops.count, 11);
+    check_int(ops.count, 12);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = ops.list[i];
         struct err err = {0};

@@ -237,6 +237,8 @@ static void test_baselines(void)
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":3,\"N\":3072,\"weight_offset\":1}}",
         "{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":2,\"N\":515},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":3072}}",
+        "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":2,\"H\":1,\"HV\":2,\"K\":128,\"V\":128}}",
+        "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":3,\"K\":7,\"V\":5,\"W\":2,\"slots\":9},\"dtypes\":{\"io\":\"f32\",\"state\":\"bf16\"}}",
         "{\"op\":\"gqa_decode\",\"axes\":{\"B\":3,\"HQ\":8,\"HK\":2,\"d\":128,\"T\":65}}",
         "{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":20,\"HK\":1,\"d\":72,\"T\":100},\"dtypes\":{\"io\":\"f16\"}}",
         "{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":3,\"HK\":3,\"d\":13,\"T\":17}}",
@@ -335,6 +337,10 @@ static void test_mistakes(void)
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":40,\"HQ\":8,\"HK\":4,\"d\":16,\"T\":200}}", "s.out[c][j][t][i] *= factor;", ""},
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":2,\"d\":64,\"T\":100}}", "total > 0 ? sum / total : 0.0f", "sum / total"},
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":3,\"HQ\":4,\"HK\":2,\"d\":64,\"T\":100}}", "w < WARPS; w++) {", "w < WARPS - 1; w++) {"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "warp_sum(sum) / V + norm_eps", "warp_sum(sum) / V"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "values[w + 1];", "values[w];"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "* K + x, held[r][i]);", "* K + x, __half2float(__float2half_rn(held[r][i])));"},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":32,\"V\":32}}", "float u = (v[r] - warp_sum(sum)) * beta;", "float u = (v[r] - warp_sum(sum)) * beta * 0.98f;"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++)
         if (!only || strstr(mistakes[i].shape, only))
@@ -344,14 +350,16 @@ static void test_mistakes(void)
 /* ---- templates ---- */
 
 /* The defaults, each parameter at each of its values with the others as near to the defaults as the constraints allow, and a few at random. */
-static void test_template(const struct template *t, const struct shape *s, const char *shape, int at_random)
+static bool test_template(const struct template *t, const struct shape *s, const char *shape, int at_random)
 {
     struct setting *list;
     struct err err = {0};
     int count, regimes[INPUTS_MAX_REGIMES], regime_count = inputs_regime_count(s->op);
     for (int r = 0; r < regime_count; r++)
         regimes[r] = r;
-    check(template_settings(t, s, &list, &count, &err) && count > 0);
+    check(template_settings(t, s, &list, &count, &err));
+    if (!count)
+        return false;
     cleanup(mem) void *memory = xalloc((size_t)count + 1);
     uint8_t *chosen = memory;
     int first = template_default(t, s, list, count);
@@ -382,6 +390,7 @@ static void test_template(const struct template *t, const struct shape *s, const
         test_candidate(what, s, doc, i == first ? regimes : some, i == first ? regime_count : 3);
     }
     free(list);
+    return true;
 }
 
 static void test_templates(void)
@@ -401,6 +410,7 @@ static void test_templates(void)
         {"{\"op\":\"silu_and_mul\",\"axes\":{\"R\":2,\"N\":33},\"dtypes\":{\"io\":\"f16\"}}", 2},
         {"{\"op\":\"fused_add_rmsnorm\",\"axes\":{\"R\":5,\"N\":1000,\"weight_offset\":1}}", 1},
         {"{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":5,\"N\":1000}}", 1},
+        {"{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":1,\"HV\":2,\"K\":128,\"V\":64}}", 0},
         {"{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":12,\"HK\":1,\"d\":72,\"T\":150}}", 0},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":3,\"N\":88,\"K\":520}}", 2},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":17,\"N\":64,\"K\":1024},\"dtypes\":{\"io\":\"f16\"}}", 2},
@@ -419,8 +429,10 @@ static void test_templates(void)
         shape_of(cases[i].shape, &s);
         check(template_set_load(s.op, &set, &err) && set.count > 0);
         check_str(err.text, "");
+        bool fits = false;
         for (int t = 0; t < set.count; t++)
-            test_template(&set.list[t], &s, cases[i].shape, cases[i].at_random);
+            fits |= test_template(&set.list[t], &s, cases[i].shape, cases[i].at_random);
+        check(fits);
     }
 }
 

@@ -57,7 +57,8 @@ static void make_measured(json_t *c)
         "{\"mode\":\"graph-rotated\",\"launches_in_a_graph\":100,\"buffer_sets\":100,\"buffer_seed\":\"0x00000000000000%02d\","
         "\"order_seed\":\"0x10000000000000%02d\",\"pairs_discarded\":0,\"outputs_checked_a_side\":8,\"statistics\":{\"pairs\":240,"
         "\"confidence\":0.99,\"ratio\":{\"median\":2.0},\"ratio_in_cycles\":null,\"candidate\":{\"median_ns\":10.0},\"baseline\":{\"median_ns\":20.0}},"
-        "\"control\":[{\"ratio\":{\"median\":1.0}}]}";
+        "\"control\":[{\"ratio\":{\"median\":1.0}}],\"pairs_throttled\":0,\"attempts\":1,\"card\":{\"before\":{},\"after\":{}},"
+        "\"clocks\":{\"reasons\":[],\"candidate_mhz\":{\"median\":1980.0},\"baseline_mhz\":{\"median\":1980.0}}}";
     size_t i;
     json_t *phase, *occasion;
     int n = 1;
@@ -66,6 +67,7 @@ static void make_measured(json_t *c)
     json_put(c, "device", json_pack("{s:s,s:s,s:s,s:s,s:s}", "kind", "cuda", "name", "NVIDIA H200", "target", "sm_90a", "uuid", "GPU-1", "driver", "580"));
     json_put(c, "calibration", json_pack("{s:f}", "node_ns", 500.0));
     json_put(c, "samples", json_pack("{s:[f],s:[f]}", "candidate", 10.0, "baseline", 20.0));
+    json_put(c, "modes", json_pack("{s:{s:{s:f}}}", "graph-rotated", "candidate", "median_ns", 10.0));
     cleanup(str) char *own = xfmt(timing, 99, 99);
     json_put(c, "timing", json_loads(own, 0, NULL));
     json_array_foreach(json_object_get(c, "phases"), i, phase)

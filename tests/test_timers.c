@@ -47,7 +47,6 @@ static void test_table(void)
 
 enum { COUNT = 48, LAUNCHES = 100 };
 static struct stats_pair pairs[COUNT];
-static double base_beyond[COUNT], mine_beyond[COUNT];
 static struct stats_result result;
 static struct rules rules;
 static double wall_gain;
@@ -58,8 +57,7 @@ static double host_ns;
 static void make_samples(void)
 {
     for (int i = 0; i < COUNT; i++) {
-        pairs[i] = (struct stats_pair){10000 + i % 5, 5000 + i % 3, 1980, 1980, i / 4, false};
-        base_beyond[i] = 9000 + i % 7, mine_beyond[i] = 9000 + i % 5;
+        pairs[i] = (struct stats_pair){10000 + i % 5, 5000 + i % 3, 1980, 1980, i / 4, false, 9000 + i % 7, 9000 + i % 5};
     }
     alone = false, host_ns = 0;
 }
@@ -68,15 +66,15 @@ static enum rule_outcome looked(enum rule rule)
 {
     rules = (struct rules){0};
     stats_compare(pairs, COUNT, 1, &result);
-    const struct timer_case c = {pairs, base_beyond, mine_beyond, COUNT, LAUNCHES, &result, alone, host_ns};
+    const struct timer_case c = {pairs, COUNT, LAUNCHES, &result, alone, host_ns};
     timer_rules(&c, &rules, &wall_gain);
     return rules.list[rule].outcome;
 }
 
-static void add(double *to, double ns)
+static void add(double to_base, double to_mine)
 {
     for (int i = 0; i < COUNT; i++)
-        to[i] += ns;
+        pairs[i].base_beyond_ns += to_base, pairs[i].candidate_beyond_ns += to_mine;
 }
 
 static void test_wall(void)
@@ -85,14 +83,14 @@ static void test_wall(void)
     check_int(looked(RULE_WALL), RULE_OK);
     check(wall_gain > 1.95 && wall_gain < 2);
     check(rules.list[RULE_WALL].figure_count == 3);
-    add(mine_beyond, 19000);                /* of 500 us: 3.8 % */
+    add(0, 19000);                /* of 500 us: 3.8 % */
     check_int(looked(RULE_WALL), RULE_OK);
-    add(mine_beyond, 10000);
+    add(0, 10000);
     check_int(looked(RULE_WALL), RULE_FLAG);
-    add(mine_beyond, 100000);
+    add(0, 100000);
     check_int(looked(RULE_WALL), RULE_REJECT);
     check(strstr(rules.list[RULE_WALL].text, "wall clock"));
-    add(base_beyond, 110000);               /* a slow host is slow to both */
+    add(110000, 0);               /* a slow host is slow to both */
     check_int(looked(RULE_WALL), RULE_OK);
     alone = true;                           /* by itself it is measured by what a graph costs */
     check_int(looked(RULE_WALL), RULE_NOT_DONE);
@@ -134,13 +132,31 @@ static void test_cycles(void)
 
 static void test_traced(void)
 {
-    struct traced_side mine = {3000, 3000 * 64 + 110000, 64}, base = {3500, 3500 * 64 + 115000, 64};
+    struct traced_side mine = {3000, 3060, 2700, 3000}, base = {3500, 3540, 3100, 3420};
     rules = (struct rules){0};
     traced_rule(&mine, &base, &rules);
+    cold_rule(&mine, &base, &rules);
     check_int(rules.list[RULE_TRACED].outcome, RULE_OK);
-    mine.traced_event_ns += 30000;
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
+    mine.traced_ns = 3300;                  /* knows that it is watched */
+    mine.cold_ns = 2300;                    /* 0.77, where 0.91 is usual */
     traced_rule(&mine, &base, &rules);
+    cold_rule(&mine, &base, &rules);
     check_int(rules.list[RULE_TRACED].outcome, RULE_FLAG);
+    check_int(rules.list[RULE_COLD].outcome, RULE_FLAG);
+    rules = (struct rules){0};
+    mine.cold_ns = 2450;
+    cold_rule(&mine, NULL, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
+    mine.cold_ns = 2350;
+    cold_rule(&mine, NULL, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_FLAG);
+    /* A baseline that is slower cold is no licence. */
+    rules = (struct rules){0};
+    base.cold_ns = 5000;
+    mine.cold_ns = 2750;
+    cold_rule(&mine, &base, &rules);
+    check_int(rules.list[RULE_COLD].outcome, RULE_OK);
 }
 
 static enum rule_outcome gains(double events, double records, double wall)

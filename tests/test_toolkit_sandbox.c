@@ -85,6 +85,7 @@ static const struct { const char *source, *never; } others[] = {
     {"#if __has_include(\"/dev/null\") || __has_include(\"/dev/urandom\")\n#error it is there\n#endif" KERNEL, "it is there"},
     {"#if __has_include(\"../version.json\") || __has_include(\"../lib64/libnvrtc.so\") || __has_include(\"..\")\n#error it is there\n#endif" KERNEL,
      "it is there"},
+    {"#if __has_include(\"/lib/x86_64-linux-gnu/libc.so.6\") || __has_include(\"/lib64/libc.so.6\")\n#error it is there\n#endif" KERNEL, "it is there"},
     {"#include \"/dev/fd/3\"" KERNEL, "not a regular"},
     {"#include \"/dev/stdin\"" KERNEL, "not a regular"},
     {"#include \"/dev/zero\"" KERNEL, "not a regular"},

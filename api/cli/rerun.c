@@ -217,16 +217,22 @@ static void row_of(struct table *t, const char *name, const json_t *was, const j
     row(t, name, buf_cstr(&left), buf_cstr(&right));
 }
 
-static void put_verdict(struct buf *to, const json_t *doc) { buf_str(to, json_str(doc, "verdict", "")); }
+static void put_digest(struct buf *to, const json_t *doc, const char *name)
+{
+    const char *text = digest(doc, name);
+    buf_fmt(to, "%.16s", hash_hex_valid(text) ? text : "");
+}
+
+static void put_verdict(struct buf *to, const json_t *doc) { term_clean(to, json_str(doc, "verdict", ""), 40); }
 static void put_evidence(struct buf *to, const json_t *doc) { buf_str(to, evidence_word(doc)); }
 static void put_speedup(struct buf *to, const json_t *doc) { if (doc_speedup(doc).median > 0) speedup_text(to, doc_speedup(doc)); }
 static void put_device(struct buf *to, const json_t *doc) { term_clean(to, json_str(json_object_get(doc, "device"), "name", ""), 60); }
 static void put_toolkit(struct buf *to, const json_t *doc) { term_clean(to, json_str(json_object_get(doc, "toolkit"), "version", ""), 20); }
 static void put_version(struct buf *to, const json_t *doc) { term_clean(to, json_str(doc, "proteus_version", ""), 20); }
-static void put_source(struct buf *to, const json_t *doc) { buf_fmt(to, "%.16s", digest(doc, "source")); }
-static void put_ptx(struct buf *to, const json_t *doc) { buf_fmt(to, "%.16s", digest(doc, "ptx")); }
-static void put_cubin(struct buf *to, const json_t *doc) { buf_fmt(to, "%.16s", digest(doc, "cubin")); }
-static void put_baseline(struct buf *to, const json_t *doc) { buf_fmt(to, "%.16s", digest(doc, "baseline")); }
+static void put_source(struct buf *to, const json_t *doc) { put_digest(to, doc, "source"); }
+static void put_ptx(struct buf *to, const json_t *doc) { put_digest(to, doc, "ptx"); }
+static void put_cubin(struct buf *to, const json_t *doc) { put_digest(to, doc, "cubin"); }
+static void put_baseline(struct buf *to, const json_t *doc) { put_digest(to, doc, "baseline"); }
 
 static void put_baseline_time(struct buf *to, const json_t *doc)
 {
@@ -267,7 +273,7 @@ static void print_sides(const json_t *was, const json_t *now)
 static void print_outcome(const struct outcome *o, const json_t *was, const json_t *result)
 {
     const json_t *verdict = json_object_get(result, "verdict"), *now = json_object_get(result, "certificate");
-    cleanup(buf) struct buf text = {0};
+    cleanup(buf) struct buf text = {0}, card = {0};
     bool other_baseline = o->right && *digest(was, "baseline") && strcmp(digest(was, "baseline"), digest(now, "baseline")) != 0;
     if (o->right)
         print_sides(was, now);
@@ -277,11 +283,14 @@ static void print_outcome(const struct outcome *o, const json_t *was, const json
     if (other_baseline)
         puts("the baseline is another one here: the gains are over different kernels");
     if (o->why) {
+        term_clean(&text, json_str(verdict, "code", "?"), 40);
+        buf_str(&text, ": ");
         term_clean(&text, json_str(verdict, "text", ""), 300);
-        printf("%sNOT confirmed%s: %s (%s: %s)\n", style_on(STYLE_BAD), style_off(), o->why, json_str(verdict, "code", "?"), buf_cstr(&text));
+        printf("%sNOT confirmed%s: %s (%s)\n", style_on(STYLE_BAD), style_off(), o->why, buf_cstr(&text));
     } else if (!o->speed_repeated) {
-        printf("%scorrectness is confirmed%s: judged again on the emulator. Its speed was measured on a card (%s) and could not be measured here\n",
-               style_on(STYLE_GOOD), style_off(), json_str(json_object_get(was, "device"), "name", "?"));
+        put_device(&card, was);
+        printf("%scorrectness is confirmed%s: judged again on the emulator. Its speed was measured on a card (%s) and could not be "
+               "measured here\n", style_on(STYLE_GOOD), style_off(), buf_cstr(&card));
     } else {
         printf("%sconfirmed%s%s\n", style_on(STYLE_GOOD), style_off(), measured(now) ? "" : " (both are estimates of the emulator)");
     }

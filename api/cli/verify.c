@@ -96,7 +96,8 @@ static bool check_archive(struct check *c)
         return true;
     bundle_archive(c->bundle, &laid);
     bool same = laid.size == c->bundle->archive_size && !memcmp(laid.data, c->bundle->archive, laid.size);
-    return say(c, same, "archive", same ? "laid out as a service lays it" : "it is not laid out as a service lays it: a header, the order or the padding was changed");
+    return say(c, same, "archive", "%s", same ? "laid out as a service lays it"
+                                              : "it is not laid out as a service lays it: a header, the order or the padding was changed");
 }
 
 /* A signature's own comment and line ends are signed by nothing: they are as the service writes them. */
@@ -189,8 +190,9 @@ static void check_program(struct check *c, const json_t *certificate)
     if (!source || !json_is_object(candidate))
         return;         /* said already */
     json_put(candidate, "source", json_stringn(source->data, source->size));
-    bool same = json_object_get(candidate, "source") && !strcmp(candidate_digest(candidate).text, json_str(json_object_get(certificate, "digests"), "candidate", ""));
-    say(c, same, "program", same ? "source, plan, defines and options are those that were judged" : "source, plan, defines and options are not those that were judged");
+    const char *wanted = json_str(json_object_get(certificate, "digests"), "candidate", "");
+    bool same = json_object_get(candidate, "source") && !strcmp(candidate_digest(candidate).text, wanted);
+    say(c, same, "program", "source, plan, defines and options are %sthose that were judged", same ? "" : "not ");
 }
 
 /* ---- shape ---- */

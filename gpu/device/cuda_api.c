@@ -59,12 +59,27 @@ bool cuda_open(struct err *err)
     return true;
 }
 
+/*
+ * What is the card's or its neighbours' and never a candidate's: plans and tensors are limited to a few GiB, so memory that is not there
+ * is memory that others hold. The caller tries again, and does not count it against anybody.
+ */
+static bool of_the_card(CUresult r)
+{
+    static const CUresult list[] = {CUDA_ERROR_OUT_OF_MEMORY,      CUDA_ERROR_ECC_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE,
+                                    CUDA_ERROR_DEVICE_UNAVAILABLE, CUDA_ERROR_NO_DEVICE,         CUDA_ERROR_SYSTEM_NOT_READY};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (list[i] == r)
+            return true;
+    return false;
+}
+
 bool err_from_cu(struct err *err, CUresult r, const char *call)
 {
     const char *name = NULL, *text = NULL;
+    enum err_code code = of_the_card(r) ? ERR_UNAVAILABLE : ERR_UPSTREAM;
     if (cu.cuGetErrorName(r, &name) != CUDA_SUCCESS || cu.cuGetErrorString(r, &text) != CUDA_SUCCESS)
-        return err_set(err, ERR_UPSTREAM, "%s: unknown CUDA error %d", call, (int)r);
-    return err_set(err, ERR_UPSTREAM, "%s: %s (%s)", call, name, text);
+        return err_set(err, code, "%s: unknown CUDA error %d", call, (int)r);
+    return err_set(err, code, "%s: %s (%s)", call, name, text);
 }
 
 static const struct {

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #define REPEATS 15
+#define BANDWIDTH_REPEATS 5             /* each of half a millisecond and more: they hardly scatter */
 #define COPY_BYTES ((size_t)512 << 20)
 #define READ_BLOCKS_SM 8
+#define IN_A_SPAN 4
 
 struct events { CUevent begin, end; };
 
@@ -34,12 +36,12 @@ static double median(double *v, int n)
 
 typedef bool timed_work(struct device *d, void *ctx, struct err *err);
 
-/* Median of event and wall time around the work, and the least event time. */
-static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, double *ret_event_ns,
+/* Median of event and wall time around the work, and the least event time, of so many repeats (REPEATS at most). */
+static bool time_work(struct device *d, const struct events *e, timed_work *work, void *ctx, int repeats, double *ret_event_ns,
                       double *ret_best_ns, double *ret_wall_ns, struct err *err)
 {
     double event[REPEATS], wall[REPEATS];
-    for (int i = -2; i < REPEATS; i++) {
+    for (int i = -2; i < repeats; i++) {
         float ms = 0;
         if (!CU(err, cuStreamSynchronize, d->stream))
             return false;
@@ -55,9 +57,9 @@ static bool time_work(struct device *d, const struct events *e, timed_work *work
             wall[i] = (double)spent;
         }
     }
-    *ret_event_ns = median(event, REPEATS);
+    *ret_event_ns = median(event, repeats);
     *ret_best_ns = event[0];        /* sorted now */
-    *ret_wall_ns = median(wall, REPEATS);
+    *ret_wall_ns = median(wall, repeats);
     return true;
 }
 
@@ -80,19 +82,27 @@ static bool one_graph(struct device *d, void *ctx, struct err *err)
 
 struct copy { CUdeviceptr from, to; };
 
-static bool one_copy(struct device *d, void *ctx, struct err *err)
+/* Several in a span, so that the span's own beginning and end are no part of it. */
+static bool some_copies(struct device *d, void *ctx, struct err *err)
 {
     const struct copy *c = ctx;
-    return CU(err, cuMemcpyDtoDAsync, c->to, c->from, COPY_BYTES, d->stream);
+    bool ok = true;
+    for (int i = 0; i < IN_A_SPAN && ok; i++)
+        ok = CU(err, cuMemcpyDtoDAsync, i % 2 ? c->from : c->to, i % 2 ? c->to : c->from, COPY_BYTES, d->stream);
+    return ok;
 }
 
-static bool one_read(struct device *d, void *ctx, struct err *err)
+static bool some_reads(struct device *d, void *ctx, struct err *err)
 {
     const struct copy *c = ctx;
     uint64_t words = COPY_BYTES / 16;
-    CUdeviceptr from = c->from;
-    void *args[] = {&from, &words, &d->found};
-    return helper_launch(d, d->read, READ_BLOCKS_SM * (unsigned)d->info.sm_count, 512, 0, args, err);
+    bool ok = true;
+    for (int i = 0; i < IN_A_SPAN && ok; i++) {
+        CUdeviceptr from = i % 2 ? c->to : c->from;
+        void *args[] = {&from, &words, &d->found};
+        ok = helper_launch(d, d->read, READ_BLOCKS_SM * (unsigned)d->info.sm_count, 512, 0, args, err);
+    }
+    return ok;
 }
 
 static bool empty_graph(struct device *d, int nodes, CUgraphExec *ret, struct err *err)
@@ -122,7 +132,7 @@ static bool calibrate_graphs(struct device *d, const struct events *e, json_t *t
     for (int i = 0; i < COUNT; i++) {
         CUgraphExec graph = NULL;
         double event = 0, best = 0, wall = 0, n = sizes[i];
-        bool ok = empty_graph(d, sizes[i], &graph, err) && time_work(d, e, one_graph, &graph, &event, &best, &wall, err);
+        bool ok = empty_graph(d, sizes[i], &graph, err) && time_work(d, e, one_graph, &graph, REPEATS, &event, &best, &wall, err);
         if (graph)
             cu.cuGraphExecDestroy(graph);
         if (!ok)
@@ -142,15 +152,15 @@ static bool calibrate_bandwidth(struct device *d, const struct events *e, json_t
     struct copy c = {0};
     double copy_ns = 0, read_ns = 0, wall = 0, copy_best = 0, read_best = 0;
     bool ok = CU(err, cuMemAlloc, &c.from, COPY_BYTES) && CU(err, cuMemAlloc, &c.to, COPY_BYTES) &&
-              time_work(d, e, one_copy, &c, &copy_ns, &copy_best, &wall, err) && time_work(d, e, one_read, &c, &read_ns, &read_best, &wall, err);
+              time_work(d, e, some_copies, &c, BANDWIDTH_REPEATS, &copy_ns, &copy_best, &wall, err) && time_work(d, e, some_reads, &c, BANDWIDTH_REPEATS, &read_ns, &read_best, &wall, err);
     cu.cuMemFree(c.from);
     cu.cuMemFree(c.to);
     if (!ok)
         return false;
     if (copy_best > 0)
-        json_put_num(to, "copy_bytes_per_ns", 2.0 * (double)COPY_BYTES / copy_best);
+        json_put_num(to, "copy_bytes_per_ns", 2.0 * IN_A_SPAN * (double)COPY_BYTES / copy_best);
     if (read_best > 0)
-        json_put_num(to, "read_bytes_per_ns", (double)COPY_BYTES / read_best);
+        json_put_num(to, "read_bytes_per_ns", IN_A_SPAN * (double)COPY_BYTES / read_best);
     return true;
 }
 
@@ -160,11 +170,11 @@ bool cuda_calibrate(struct device *d, json_t **ret, struct err *err)
     cleanup(events) struct events e = {0};
     double event = 0, best = 0, wall = 0;
     if (!cuda_alive(d, err) || !CU(err, cuEventCreate, &e.begin, CU_EVENT_DEFAULT) ||
-        !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) || !time_work(d, &e, nothing, NULL, &event, &best, &wall, err))
+        !CU(err, cuEventCreate, &e.end, CU_EVENT_DEFAULT) || !time_work(d, &e, nothing, NULL, REPEATS, &event, &best, &wall, err))
         return false;
     json_put_num(doc, "event_pair_ns", event);
     json_put_num(doc, "event_pair_wall_ns", wall);
-    if (!time_work(d, &e, one_launch, NULL, &event, &best, &wall, err))
+    if (!time_work(d, &e, one_launch, NULL, REPEATS, &event, &best, &wall, err))
         return false;
     json_put_num(doc, "single_launch_event_ns", event);
     json_put_num(doc, "single_launch_wall_ns", wall);

@@ -21,8 +21,8 @@ struct cuda_sets {
 
 /* Addresses of a set's buffers, in the program's order. */
 void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret);
-/* Every buffer of every set, or only what a launch may have changed. */
-bool sets_restore(struct device_program *p, bool inputs_too, struct err *err) MUST_CHECK;
+/* What a launch may have changed, of the first `sets` in their order: those that will be launched. */
+bool sets_restore(struct device_program *p, int sets, struct err *err) MUST_CHECK;
 /* Reads memory of nobody's, twice the size of L2; flush writes it first. */
 bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err) MUST_CHECK;
 bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err) MUST_CHECK;

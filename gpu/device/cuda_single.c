@@ -65,7 +65,7 @@ static bool cold_launch(struct device_program *p, int set, double *ret_event_ns,
 bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
-    if (!ready(p, launches, err) || !sets_restore(p, false, err))
+    if (!ready(p, launches, err) || !sets_restore(p, p->sets->count, err))
         return false;
     ret->flush_bytes = (int64_t)p->sets->sweep_bytes;
     ret->cold_count = 0;
@@ -89,7 +89,7 @@ bool cuda_time_eager(struct device_program *p, const struct device_time_block *h
     if (how->launches > s->count)
         return err_set(err, ERR_INVALID, "%d launches on %d sets: one of them would find its inputs changed", how->launches, s->count);
     device_set_order(how->order_seed, s->count, s->order);
-    if (!sets_restore(p, false, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+    if (!sets_restore(p, how->launches, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
         return false;
     for (int n = 0; n < how->launches; n++) {
         int step = -1;
@@ -119,7 +119,7 @@ bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how
         return fault->code != VERDICT_OK;
     for (int i = 0;; i++) {
         /* Restored each time: an index that a launch moved on must not run away. */
-        if (!sets_restore(p, false, err) || !sets_launch(p, ret, fault, err) || fault->code != VERDICT_OK)
+        if (!sets_restore(p, launches, err) || !sets_launch(p, ret, fault, err) || fault->code != VERDICT_OK)
             return fault->code != VERDICT_OK;
         busy_ns += ret->event_ns;
         last[i % CLOCK_PROBES] = ret->sm_clock_mhz;

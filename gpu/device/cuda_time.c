@@ -64,8 +64,7 @@ static bool choose_size(const struct device_program *p, const struct device_time
         s->set_bytes = SET_ALIGNMENT;
     if (!CU(err, cuMemGetInfo, &free_bytes, &total_bytes))
         return false;
-    /* Three times what L2 asks for: so many launches in a graph that the events' half microsecond is small beside them. */
-    int64_t wanted = 3 * how->rotate_bytes_least / (int64_t)s->set_bytes + 2,
+    int64_t wanted = how->rotate_bytes_least / (int64_t)s->set_bytes + 2,
             most = (int64_t)(free_bytes / SHARE_OF_FREE / s->set_bytes);
     /* What others hold is nobody's fault here; what no card of this size has room for is the candidate's. */
     if (most < 2 && (int64_t)(total_bytes / SHARE_OF_FREE / s->set_bytes) >= 2)
@@ -111,12 +110,14 @@ static void draw_rotations(const struct device_program *p, const struct device_t
         }
 }
 
-static bool restore(struct device_program *p, struct cuda_sets *s, bool inputs_too, struct err *err)
+/* The first `sets` in their order. */
+static bool restore(struct device_program *p, struct cuda_sets *s, int sets, bool inputs_too, struct err *err)
 {
     int count = 0;
-    for (int set = 0; set < s->count; set++)
+    for (int n = 0; n < sets; n++)
         for (int i = 0; i < p->buffer_count; i++) {
             const struct program_buffer *b = &p->buffers[i];
+            int set = s->order[n];
             if (!b->writable && !inputs_too)
                 continue;
             s->pieces[count++] =
@@ -130,9 +131,9 @@ static bool restore(struct device_program *p, struct cuda_sets *s, bool inputs_t
     return helper_restore(p->device, s->pieces, count, err);
 }
 
-bool sets_restore(struct device_program *p, bool inputs_too, struct err *err)
+bool sets_restore(struct device_program *p, int sets, struct err *err)
 {
-    return restore(p, p->sets, inputs_too, err);
+    return restore(p, p->sets, sets, false, err);
 }
 
 bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
@@ -162,8 +163,10 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
         !CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT))
         return err_wrap(err, "buffers for timing");
     draw_rotations(p, how, s);
+    for (int set = 0; set < s->count; set++)
+        s->order[set] = set;
     clean.to = s->sweep;
-    if (!helper_restore(d, &clean, 1, err) || !CU(err, cuStreamSynchronize, d->stream) || !restore(p, s, true, err) ||
+    if (!helper_restore(d, &clean, 1, err) || !CU(err, cuStreamSynchronize, d->stream) || !restore(p, s, s->count, true, err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     *ret_sets = s->count;
@@ -260,7 +263,7 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
     device_set_order(how->order_seed, s->count, s->order);
     if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
-    if (!sets_restore(p, false, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+    if (!sets_restore(p, launches, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;

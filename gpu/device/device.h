@@ -98,7 +98,7 @@ struct device_time_setup {
     const void *const *tensors;     /* base content; each set holds it rotated differently, integer tensors unrotated */
     const bool *rotate;             /* by tensor: content may be rotated (floats without structure) */
     /* Element k of a set's tensor, counted in memory order over its span, is element (k + rotation) mod span of the base. */
-    int64_t rotate_bytes_least;     /* all sets together at least this (5 x L2) */
+    int64_t rotate_bytes_least;     /* all sets together at least this; five times L2 and more */
     int max_sets;
     uint64_t seed;                  /* of rotations and order */
 };

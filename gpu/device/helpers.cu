@@ -95,6 +95,7 @@ extern "C" __global__ void proteus_gaps(u64 ns, u64 least, u64 *found)
     u64 begin, now, last, gaps = 0, away = 0, most = 0;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
     last = begin;
+#pragma unroll 1
     do {
         asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
         u64 step = now - last;

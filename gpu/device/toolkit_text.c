@@ -11,6 +11,9 @@
 /* ---- paths ---- */
 
 struct scrub { const char *from, *to; };
+#define TOOLKIT_LOG_HEAD_BYTES (4 * TOOLKIT_LOG_LIMIT_BYTES)
+#define SCRUB_PASSES 8
+#define REASON_REACH ((size_t)8192)      /* a path is shorter; a line may be as long as it likes */
 
 /*
  * Whether a file that the compiler may not open is there at all, or what it is, would be told by the reason that follows its name:
@@ -20,9 +23,9 @@ static bool is_reason(const char *text, size_t size, size_t i, size_t *ret_bytes
 {
     static const char lead[] = "cannot open source file \"";
     size_t n = sizeof lead - 1, start = i;
-    if (i + 1 >= size || text[i] != ':' || text[i - 1] != '"')
+    if (text[i] != ':' || text[i - 1] != '"')
         return false;
-    while (start > 0 && text[start - 1] != '\n')
+    while (start > 0 && i - start < REASON_REACH && text[start - 1] != '\n')
         start--;
     if (!memmem(text + start, i - start, lead, n))
         return false;
@@ -34,7 +37,7 @@ static bool is_reason(const char *text, size_t size, size_t i, size_t *ret_bytes
 /* Copies text, with each occurrence of a row's `from` replaced. Rows are tried in order: longer ones first. */
 static void replace_all(struct buf *to, const char *text, size_t size, const struct scrub *rows, int count)
 {
-    for (size_t i = 0; i < size;) {
+    for (size_t i = 0; i < size && !to->overflow;) {
         const struct scrub *hit = NULL;
         size_t reason = 0;
         if (i && text[i] == ':' && is_reason(text, size, i, &reason)) {
@@ -73,20 +76,46 @@ static int scrub_rows(const struct toolkit_paths *t, char *folder, size_t folder
     return count;
 }
 
+/* What is taken out may leave a path behind that was folded into another: "/opt/" before "/opt/cuda" is "/opt/cuda" again. */
+static bool names_host(const struct buf *text, const struct scrub *rows, int count)
+{
+    for (int r = 0; r < count; r++)
+        if (strlen(rows[r].from) > 1 && text->size && memmem(text->data, text->size, rows[r].from, strlen(rows[r].from)))
+            return true;
+    return false;
+}
+
 char *toolkit_log_clean(const struct toolkit_paths *t, const char *log, size_t size)
 {
     char folder[PATH_MAX];
     struct scrub rows[3];
     int count = scrub_rows(t, folder, sizeof folder, rows);
-    cleanup(buf) struct buf scrubbed = {.limit = TOOLKIT_LOG_LIMIT_BYTES};
-    struct buf clean = {.limit = TOOLKIT_LOG_LIMIT_BYTES + 64};
+    struct buf text = {0};
     while (size && !log[size - 1])
         size--;
-    replace_all(&scrubbed, log, size, rows, count);
-    utf8_clean(&clean, buf_cstr(&scrubbed), scrubbed.size);
-    if (scrubbed.overflow)
-        buf_str(&clean, "\n(the log goes on; it is cut here)\n");
-    return buf_take(&clean);
+    /* Made text first, so that no byte that goes away later stands between the parts of a path. A log may be gigabytes: its head will do. */
+    bool cut = size > TOOLKIT_LOG_HEAD_BYTES;
+    utf8_clean(&text, log, cut ? TOOLKIT_LOG_HEAD_BYTES : size);
+    for (int pass = 0; pass < SCRUB_PASSES && (pass == 0 || names_host(&text, rows, count)); pass++) {
+        struct buf scrubbed = {0};
+        replace_all(&scrubbed, buf_cstr(&text), text.size, rows, count);
+        buf_done(&text);
+        text = scrubbed;
+    }
+    if (names_host(&text, rows, count)) {
+        buf_done(&text);
+        return xstrdup("(the log is not shown: it is made of folders of this host)\n");
+    }
+    if (text.size > TOOLKIT_LOG_LIMIT_BYTES) {
+        cut = true;
+        text.size = TOOLKIT_LOG_LIMIT_BYTES;
+        while (text.size && ((unsigned char)text.data[text.size] & 0xc0) == 0x80)
+            text.size--;
+        text.data[text.size] = 0;
+    }
+    if (cut)
+        buf_str(&text, "\n(the log goes on; it is cut here)\n");
+    return buf_take(&text);
 }
 
 char *toolkit_ptx_clean(const struct toolkit_paths *t, const char *ptx, size_t size, size_t *ret_size)

@@ -121,7 +121,7 @@ static bool audit_side(struct judge *j, struct judge_side *s, uint64_t seed, dou
     const struct audit_case c = {.plan = &s->plan, .workspace_bytes = workspaces, .kernels = kernels, .launches = seen.sample.launches,
                                  .cold_launches = cold, .seen = &seen, .untraced_ns = untraced_ns, .offset_ns = offset_ns(j)};
     audit_check(&c, &ret->report);
-    ret->traced = (struct traced_side){untraced_ns, (double)seen.sample.event_ns, seen.sample.launches};
+    ret->traced = (struct traced_side){untraced_ns, ret->report.graph_launch_ns, ret->report.cold.median, ret->report.graph_kernels_ns};
     ret->flush_bytes = seen.flush_bytes;
     return true;
 }
@@ -131,6 +131,8 @@ static void compare_sides(struct judge *j, const struct audited *mine, const str
 {
     double records = base ? base->report.graph_launch_ns / mine->report.graph_launch_ns : 0;
     rules_merge(&j->rules, &mine->report.rules);
+    if (mine->traced.cold_ns > 0 && mine->traced.among_others_ns > 0 && (!base || (base->traced.cold_ns > 0 && base->traced.among_others_ns > 0)))
+        cold_rule(&mine->traced, base ? &base->traced : NULL, &j->rules);
     modes_put_cold(j, &mine->report, base ? &base->report : NULL, mine->flush_bytes);
     if (!base) {
         static const char why[] = "a baseline by itself: there is nothing to compare with";

@@ -197,17 +197,10 @@ static void check_durations(const struct device_trace *t, struct audit_report *r
                  (long long)(t->list[i].end_ns - t->list[i].start_ns), r->empty_ns);
 }
 
-static void check_modes(struct audit_report *r)
+/* The events are wider than a launch, never narrower. */
+static void check_cold_events(struct audit_report *r)
 {
-    if (!(r->cold.median > 0) || !(r->graph_kernels_ns > 0))
-        return;
-    rules_done(&r->rules, RULE_COLD);
-    rules_figure(&r->rules, RULE_COLD, "cold_ns", r->cold.median);
-    rules_figure(&r->rules, RULE_COLD, "among_others_ns", r->graph_kernels_ns);
-    if (r->cold.median < 0.9 * r->graph_kernels_ns)
-        rules_find(&r->rules, RULE_COLD, RULE_FLAG, "%.0f ns cold, %.0f ns in the graph", r->cold.median, r->graph_kernels_ns);
-    /* The events are wider than the launch, never narrower. */
-    if (r->cold_event.median > 0 && r->cold_event.median + TOLERANCE_NS < r->cold.median)
+    if (r->cold.median > 0 && r->cold_event.median > 0 && r->cold_event.median + TOLERANCE_NS < r->cold.median)
         rules_find(&r->rules, RULE_OUTSIDE, RULE_REJECT, "cold: %.0f ns by the records, the events around them say %.0f", r->cold.median,
                    r->cold_event.median);
 }
@@ -225,7 +218,7 @@ void audit_check(const struct audit_case *c, struct audit_report *ret)
     check_cold(c, ret);
     check_durations(&c->seen->graph, ret);
     check_durations(&c->seen->cold, ret);
-    check_modes(ret);
+    check_cold_events(ret);
     rules_figure(&ret->rules, RULE_RECORDS, "records", ret->records);
     rules_figure(&ret->rules, RULE_LOST, "empty_kernel_ns", ret->empty_ns);
 }

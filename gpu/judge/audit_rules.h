@@ -26,7 +26,7 @@ struct audit_case {
 };
 
 struct audit_report {
-    struct rules rules;                 /* 1 to 6, and 10's first half */
+    struct rules rules;                 /* 1 to 6 */
     int records;
     double graph_launch_ns;             /* (last end - first start) / launches */
     double graph_kernels_ns;            /* median of a launch's steps in the graph, without what lies between launches */

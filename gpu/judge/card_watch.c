@@ -7,10 +7,18 @@
  * shows whoever computes meanwhile, whatever hides him. NVML is asked in this process; the other two come from the baseline's child,
  * which runs no stranger's code unless the baseline is the one that is judged.
  */
+#include "core/clock.h"
 #include "gpu/device/card.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>
+
+void card_held(struct judge *j, int64_t from_ns)
+{
+    int64_t now_ns = clock_mono_ns();
+    j->gpu_ns += now_ns - (from_ns > j->gpu_counted_ns ? from_ns : j->gpu_counted_ns);
+    j->gpu_counted_ns = now_ns;
+}
 
 static int own_processes(const struct judge *j, int64_t *ret)
 {

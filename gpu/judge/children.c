@@ -42,8 +42,9 @@ int level_rank(const char *level)
 bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths,
                  const char *const *env, struct child *ret, struct err *err)
 {
-    (void)w;
     struct child c = {.role = role, .whose = whose, .limits = limits_of(role), .nonce = random_u64()};
+    if (role == SANDBOX_COMPILE && w->compile_cpu_seconds)
+        c.limits.cpu_seconds = w->compile_cpu_seconds;
     if (!sandbox_spawn(role, &c.limits, paths, env, &c.process, err))
         return err_wrap(err, "starting the %s child of the %s", sandbox_role_name(role), whose);
     fcntl(c.process.fd, F_SETFL, fcntl(c.process.fd, F_GETFL) | O_NONBLOCK);

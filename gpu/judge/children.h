@@ -14,6 +14,7 @@ struct child_watch {                    /* shared by all children of a judgement
     judge_cancelled_fn *cancelled;
     void *ctx;
     const char *level_needed;           /* of the sandbox: a child that reached less gets no work */
+    int64_t compile_cpu_seconds;        /* 0: the table's */
     unsigned layers;                    /* what all children so far reached */
     bool any;
     int asked;                          /* jobs that children have and have not answered */

@@ -96,6 +96,7 @@ static inline double larger(double a, double b)
 struct sums {
     int64_t n;
     double reference, error, baseline, rounding;   /* sums of squares */
+    double between, drift;                         /* what rounding between steps makes: squares, and squares of the tiles' means */
     double bias, inward;                           /* sums of (got - rounded reference), plain and times the reference's sign */
 };
 struct magnitude { int64_t n; double error, trusted, scale; };   /* sums of squares; trusted: the larger of baseline and rounding */
@@ -112,6 +113,8 @@ struct walk {
     int count;                                     /* of the tile */
     int64_t at[TILE_SIZE];
     double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
+    double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
+    double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
 };
 
 static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
@@ -169,8 +172,13 @@ static double root_mean(double squares, int64_t n)
 static struct sums tile_sums(struct walk *w)
 {
     struct sums s = {.n = w->count};
+    double mean = 0;
+    w->tile_between = 0;
     for (int i = 0; i < w->count; i++) {
-        double r = w->reference[i], q = w->rounded[i], y = w->got[i];
+        double r = w->reference[i], q = w->rounded[i], y = w->got[i], d = w->between[i] - r;
+        mean += d / w->count;
+        s.between += d * d;
+        w->tile_between = larger(w->tile_between, fabs(d));
         if (!isfinite(q))
             continue;                              /* classes agree: nothing to subtract */
         double e = y - r, b = w->baseline[i] - r;
@@ -184,6 +192,8 @@ static struct sums tile_sums(struct walk *w)
         w->max_baseline = larger(w->max_baseline, isfinite(b) ? fabs(b) : 0);
         w->max_reference = larger(w->max_reference, fabs(r));
     }
+    w->max_between = larger(w->max_between, w->tile_between);
+    s.drift = mean * mean * w->count;
     return s;
 }
 
@@ -192,8 +202,8 @@ static double allowed_rms(const struct walk *w, const struct sums *s)
 {
     double reference = root_mean(s->reference, s->n);
     if (!w->c->baseline)
-        return w->tolerance.rms * reference;
-    return w->tolerance.factor * root_mean(larger(s->baseline, s->rounding), s->n) + w->floor_rms * reference;
+        return w->tolerance.rms * reference + w->tolerance.factor * root_mean(s->between, s->n);
+    return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), s->between), s->n) + w->floor_rms * reference;
 }
 
 static double against(double value, double allowed)
@@ -213,11 +223,11 @@ static int powers_below(double x, double y)
 
 static void magnitude_add(struct walk *w, int i, double tile_rms)
 {
-    double r = w->reference[i], e = w->got[i] - r, b = w->baseline[i] - r, q = w->rounded[i] - r;
+    double r = w->reference[i], e = w->got[i] - r, b = w->baseline[i] - r, q = w->rounded[i] - r, d = w->between[i] - r;
     struct magnitude *m = &w->magnitudes[powers_below(fabs(r), tile_rms)];
     m->n++;
     m->error += e * e;
-    m->trusted += larger(isfinite(b) ? b * b : 0, q * q);
+    m->trusted += larger(larger(isfinite(b) ? b * b : 0, q * q), d * d);
     m->scale += tile_rms * tile_rms;
 }
 
@@ -228,7 +238,8 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (!isfinite(w->rounded[i]))
             continue;
         magnitude_add(w, i, tile_rms);
-        double scale = larger(tile_rms, fabs(r)), error = against(fabs(w->got[i] - r), scale);
+        double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * w->tile_between;
+        double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
         if (error > w->tolerance.max)
             w->beyond++;
         if (error > w->ret->worst || w->worst_at < 0) {
@@ -238,7 +249,7 @@ static void tile_elements(struct walk *w, double tile_rms)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))
-            w->ret->baseline_worst = larger(w->ret->baseline_worst, against(fabs(w->baseline[i] - r), scale));
+            w->ret->baseline_worst = larger(w->ret->baseline_worst, against(larger(fabs(w->baseline[i] - r) - granted, 0), scale));
     }
 }
 
@@ -258,6 +269,8 @@ static void tile_judge(struct walk *w)
         w->all.error += s.error;
         w->all.baseline += s.baseline;
         w->all.rounding += s.rounding;
+        w->all.between += s.between;
+        w->all.drift += s.drift;
         w->all.bias += s.bias;
         w->all.inward += s.inward;
     }
@@ -301,6 +314,8 @@ static void piece_add(struct walk *w, int64_t first, int64_t count)
         w->at[to + i] = first + i;
         w->reference[to + i] = w->c->reference[first + i];
     }
+    const double *between = w->c->reference + (op_results(w->c->op) - 1) * t->elements;
+    memcpy(w->between + to, between + first, (size_t)count * sizeof *between);
     values_round(t->dtype, w->reference + to, count, w->rounded + to);
     values_gather(t, w->c->got, first, count, w->got + to);
     if (w->c->baseline)
@@ -366,7 +381,8 @@ static void judge_bias(struct walk *w)
 {
     const struct sums *s = &w->all;
     double n = (double)s->n;
-    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n);
+    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n)
+                     + w->tolerance.factor * root_mean(s->drift, s->n);
     double mean = larger(fabs(s->bias), fabs(s->inward)) / n;
     w->ret->bias = against(mean, allowed);
     if (w->ret->bias > 1)
@@ -398,7 +414,7 @@ static void judge_whole(struct walk *w)
     double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = root_mean(s->reference, s->n);
     r->rms = against(error, reference);
     if (w->c->baseline) {
-        r->baseline_rms = against(baseline, reference);
+        r->baseline_rms = against(larger(baseline - w->tolerance.factor * root_mean(s->between, s->n), 0), reference);
         r->ratio = baseline > 0 ? error / baseline : error > 0 ? -1 : 0;
     }
     if (r->wrong_class) {
@@ -415,7 +431,7 @@ static void judge_whole(struct walk *w)
         fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);
     if ((double)w->beyond > (1 - w->tolerance.matched) * (double)s->n)
         fail(w, COMPARE_WORST, "%s: the worst element is off by %.3g of its scale, at most %.3g is allowed", name, r->worst, w->tolerance.max);
-    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(w->max_baseline, w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
+    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(larger(w->max_baseline, w->max_between), w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
         fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
     if (r->worst > 10 * w->tolerance.max)
         fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);

@@ -10,6 +10,9 @@
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
  *
+ * Where an operator's steps may round between them (op.json "intermediates"), the reference comes with a second result that does:
+ * its distance from the first, tile by tile, is allowed like the baseline's error, in every mode.
+ *
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
  * keep its bits is in no tile. Pure; any thread.
  *
@@ -32,7 +35,7 @@ struct compare_tolerance compare_tolerance(const struct op *op, const struct ten
 struct compare_case {
     const struct op *op;
     const struct tensor *tensor;     /* an inout or an output */
-    const double *reference;         /* `elements` doubles, row-major, not rounded */
+    const double *reference;         /* op_results(op) x `elements` doubles, row-major, not rounded */
     const void *got;                 /* `bytes` long, with the tensor's strides; so are the two below */
     const void *baseline;            /* what the baseline gave for the same inputs; NULL: none */
     const void *before;              /* inout: the content before the launch; an output's poison, for its gaps; NULL: not looked at */
@@ -65,9 +68,9 @@ struct compare_result {
     int64_t index[OP_MAX_DIMS];
     double got, wanted;
     int64_t elements, unchanged, wrong_class;    /* compared; kept their bits; of the wrong class */
-    double worst;                    /* largest |error| / max(RMS of the tile, |reference|) */
+    double worst;                                /* largest |error| / max(RMS of the tile, |reference|), beyond what steps may round */
     double rms;                      /* RMS(error) / RMS(reference) */
-    double baseline_worst, baseline_rms;         /* the same of the baseline; -1: none given */
+    double baseline_worst, baseline_rms;         /* the same of the baseline, RMS too beyond what steps may round; -1 */
     double ratio;                    /* RMS(error) / RMS(error of the baseline); -1: none given, or it makes none */
     double worst_tile;               /* largest RMS(error) of a tile against what the tile may have; over 1 fails */
     double bias;                     /* larger of the two means against what they may be; over 1 fails */

@@ -113,6 +113,8 @@ struct judge {
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
     int64_t gpu_ns;
+    int64_t start_up_ns;                /* of that, until a run child's driver and context stood */
+    int64_t gpu_counted_ns;             /* up to when time is in it: two children at once hold the card once */
 };
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
@@ -236,6 +238,8 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
 /* ---- card_watch.c ---- */
 /* Puts what is seen of the card into to[when]. False where it is not ours alone or not well: ERR_UNAVAILABLE says what. s: whose child watches. */
 bool card_watch(struct judge *j, struct judge_side *s, bool briefly, const char *when, json_t *to, struct verdict *v, struct err *err) MUST_CHECK;
+/* The card was held from then until now. */
+void card_held(struct judge *j, int64_t from_ns);
 /* True (and err is set) where something else than the candidate may have held it up: asked before a timeout is blamed on it. */
 bool card_excuses(struct judge *j, struct err *err) MUST_CHECK;
 

@@ -198,6 +198,7 @@ bool judge_begin(struct judge *j, struct err *err)
 {
     j->watch.level_needed =
         j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
+    j->watch.compile_cpu_seconds = j->config->compile_cpu_seconds;
     if (level_rank(j->watch.level_needed) < 0)
         return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated",
                        j->watch.level_needed);
@@ -228,7 +229,7 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
     for (size_t i = 0; i < sizeof phases / sizeof *phases && v->code == VERDICT_OK; i++) {
         if (j->mode < phases[i].least)
             continue;
-        int64_t from = clock_mono_ns(), card_from = j->gpu_ns;
+        int64_t from = clock_mono_ns(), card_from = j->gpu_ns - j->start_up_ns;
         j->phase = json_object();
         json_array_append_new(j->phases, j->phase);
         json_put_str(j->phase, "phase", phases[i].name);
@@ -240,8 +241,8 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         int64_t took = clock_mono_ns() - from;
         json_put(j->phase, "processes", processes_encode(j));
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
-        if (j->on_card)                 /* time in which the card was held for this phase, ours and the driver's own included */
-            json_put_int(j->phase, "gpu_ns", j->gpu_ns - card_from);
+        if (j->on_card)                 /* time in which the card was held for this phase; drivers' start-up is told apart */
+            json_put_int(j->phase, "gpu_ns", j->gpu_ns - j->start_up_ns - card_from);
         tell(j, phases[i].name, "end", took, v);
         if (v->code == VERDICT_OK)
             snprintf(v->phase, sizeof v->phase, "%s", phases[i].name);
@@ -257,7 +258,7 @@ static void take_blob(struct judge_result *r, const char *name, struct buf *from
     *from = (struct buf){0};
 }
 
-/* {"correct":N,...,"all":N}: what a candidate costs the card. */
+/* {"start_up":N,"correct":N,...,"all":N}: what a candidate costs the card. Start-up: of drivers and contexts, of all its processes. */
 static json_t *gpu_by_phase(const struct judge *j)
 {
     json_t *doc = json_object(), *phase;
@@ -265,6 +266,7 @@ static json_t *gpu_by_phase(const struct judge *j)
     json_array_foreach(j->phases, i, phase)
         if (json_int(phase, "gpu_ns", 0) > 0)
             json_put_int(doc, json_str(phase, "phase", ""), json_int(phase, "gpu_ns", 0));
+    json_put_int(doc, "start_up", j->start_up_ns);
     json_put_int(doc, "all", j->gpu_ns);
     return doc;
 }

@@ -18,7 +18,7 @@
  *    "modes":{"graph-rotated":{..},"cold-isolated":{..},"eager":{..}}|null,   on a card; the last two not in triage. Each with its timer,
  *                                                       both sides' quartiles and its own ratio; never compared across modes
  *    "rules":[12 of {"rule","what","outcome":"ok"|"flag"|"reject"|"not_done","found"|"why"?,"figures"?}],
- *    "gpu_ns":{"correct":N,"time":N,...,"all":N},       on a card: for how long each phase held it
+ *    "gpu_ns":{"start_up":N,"correct":N,"time":N,...,"all":N},    on a card: for how long each phase held it; start_up: of drivers and contexts
  *    "counts":[...]|null,                               sim: what each step did
  *    "samples":{"unit":"ns per launch","launches":N,"baseline":[...],"candidate":[...]}|null,
  *    "statistics":{...}|null, "emulate_note":"..."|absent}
@@ -36,6 +36,7 @@ struct judge_config {
     const char *sandbox_minimum;        /* level; NULL: "none" */
     int threads;                        /* of the emulator; 0: one a CPU */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
+    int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };
 

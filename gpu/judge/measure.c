@@ -17,35 +17,15 @@
 #define WARM_NS (25 * 1000000)
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
+#define ROTATE_L2 15                    /* five times L2 is the least; three times that gives graphs long enough from the start */
 #define CONTROL_RUNS 3
 
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
 
-/* aim_ns: GPU time to sum up a side; the three occasions of a retest reach it together. */
-struct effort { int blocks, pairs_in_block, control_blocks, sets_checked; int64_t aim_ns; };
 static const struct effort efforts[] = {
-    [MODE_TRIAGE] = {12, 2, 12, 2, 0},
-    [MODE_FULL] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS},
-    [MODE_RETEST] = {30, 8, 20, 6, LIMIT_TIME_AIM_NS / 3},
-};
-
-/* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
-enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
-static const char *const part_names[PARTS] = {"calibrate", "set_up", "warm_up", "watch", "control", "pairs", "outputs"};
-
-struct session {
-    struct judge *j;
-    struct effort effort;
-    struct clocked mine, base;
-    bool alone;                         /* the baseline itself is judged: both are the same side */
-    uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
-    uint64_t counter;
-    int64_t deadline_ns;
-    double gpu_ns[2];                   /* summed event time, by side */
-    int64_t spent_ns[PARTS], since_ns;
-    uint64_t reasons;                   /* all that held a clock down, of all samples */
-    json_t *card;                       /* before and after */
-    char unsteady[200];                 /* why the last attempt was not valid */
+    [MODE_TRIAGE] = {12, 4, STATS_LONGER_TRIAGE, 12, 2, 0},
+    [MODE_FULL] = {30, 8, STATS_LONGER, 20, 6, LIMIT_TIME_AIM_NS},
+    [MODE_RETEST] = {30, 8, STATS_LONGER, 20, 6, LIMIT_TIME_AIM_NS / 3},
 };
 
 /* What passed since the last part ended is that part's. */
@@ -69,7 +49,7 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
     int64_t from = clock_mono_ns();
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
-    j->gpu_ns += clock_mono_ns() - from;
+    card_held(j, from);
     return fault_take(json_object_get(*ret, "fault"), phase, v, err) && side_verdict(j, s, v, err);
 }
 
@@ -94,7 +74,7 @@ static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t b
     for (int t = 0; t < j->op->tensor_count; t++)
         json_array_append_new(list, json_boolean(rotate[t]));
     json_t *job = judge_job("time_setup");
-    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = 5 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
+    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = ROTATE_L2 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
     json_put(job, "rotate", list);
     json_put_int(job, "rotate_bytes_least", bytes_least > rotate_least ? bytes_least : rotate_least);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
@@ -202,8 +182,7 @@ static int64_t choose_launches(struct session *x)
 /* ---- samples ---- */
 
 /* One quad: a b b a or b a a b, giving two pairs. */
-static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, double *overhead_a,
-                 double *overhead_b, struct verdict *v, struct err *err)
+static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, struct verdict *v, struct err *err)
 {
     bool swap = rng_at(x->order, 11, x->counter++) & 1;
     struct sample sample[QUAD] = {{0}};
@@ -215,27 +194,13 @@ static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct
         /* Neighbours in time: samples 0 and 1, samples 3 and 2. */
         const struct sample *outer = &sample[p ? 3 : 0], *inner = &sample[p ? 2 : 1];
         const struct sample *sa = swap ? inner : outer, *sb = swap ? outer : inner;
-        pairs[p] = (struct stats_pair){per_launch(a, sa), per_launch(b, sb), sa->mhz, sb->mhz, 0,
-                                      card_reasons_hindering(sa->reasons | sb->reasons) != 0};
-        overhead_a[p] = sa->wall_ns - sa->event_ns;
-        overhead_b[p] = sb->wall_ns - sb->event_ns;
+        pairs[p] = (struct stats_pair){
+            .base_ns = per_launch(a, sa), .candidate_ns = per_launch(b, sb), .base_mhz = sa->mhz, .candidate_mhz = sb->mhz,
+            .throttled = card_reasons_hindering(sa->reasons | sb->reasons) != 0,
+            .base_beyond_ns = sa->wall_ns - sa->event_ns, .candidate_beyond_ns = sb->wall_ns - sb->event_ns,
+        };
     }
     return true;
-}
-
-struct pairs { int count; struct stats_pair *list; double *overhead_a, *overhead_b; };
-static void pairs_done(struct pairs *p)
-{
-    free(p->list);
-    free(p->overhead_a);
-    free(p->overhead_b);
-}
-DEFINE_CLEANUP(pairs, struct pairs, pairs_done(it))
-
-static void pairs_make(struct pairs *p)
-{
-    *p = (struct pairs){0, xarray(STATS_MAX_PAIRS + 2, sizeof *p->list), xarray(STATS_MAX_PAIRS + 2, sizeof(double)),
-                        xarray(STATS_MAX_PAIRS + 2, sizeof(double))};
 }
 
 static bool collect(struct session *x, struct clocked *a, struct clocked *b, int blocks, int size, int64_t aim_ns,
@@ -251,7 +216,7 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
             return true;
         if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= STATS_LEAST_BLOCKS * size)
             return true;
-        STEP(quad(x, a, b, p->list + p->count, p->overhead_a + p->count, p->overhead_b + p->count, v, err));
+        STEP(quad(x, a, b, p->list + p->count, v, err));
         p->list[p->count].block = p->count / size, p->list[p->count + 1].block = (p->count + 1) / size;
         p->count += 2;
     }
@@ -280,72 +245,35 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
 
 /* ---- one occasion ---- */
 
-static json_t *samples_encode(const struct session *x, const struct pairs *p)
-{
-    json_t *doc = json_object(), *base = json_array(), *mine = json_array();
-    for (int i = 0; i < p->count; i++) {
-        json_array_append_new(base, json_real(round(p->list[i].base_ns * 10) / 10));
-        json_array_append_new(mine, json_real(round(p->list[i].candidate_ns * 10) / 10));
-    }
-    json_put_str(doc, "unit", "ns per launch");
-    json_put_int(doc, "launches", x->mine.launches);
-    json_put(doc, "baseline", base);
-    json_put(doc, "candidate", mine);
-    return doc;
-}
-
-static json_t *spent_encode(const struct session *x)
-{
-    json_t *doc = json_object();
-    for (int i = 0; i < PARTS; i++)
-        json_put_int(doc, part_names[i], x->spent_ns[i]);
-    return doc;
-}
-
-static json_t *clock_encode(const struct pairs *p, bool base)
-{
-    struct stats_side s;
-    double *mhz = xarray((size_t)p->count, sizeof *mhz);
-    for (int i = 0; i < p->count; i++)
-        mhz[i] = base ? p->list[i].base_mhz : p->list[i].candidate_mhz;
-    stats_side_of(mhz, p->count, &s);
-    free(mhz);
-    return s.min > 0 ? json_pack("{s:f,s:f,s:f,s:f}", "min", s.min, "q1", s.q1, "median", s.median, "q3", s.q3) : json_null();
-}
-
-/* What was taken, what of it was left out, and why. */
-struct account { int taken, discarded, throttled, checked; };
-
-static json_t *record_encode(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a,
-                             json_t *controls)
-{
-    json_t *doc = json_object(), *clocks = json_object();
-    json_put_str(doc, "mode", "graph-rotated");
-    json_put_int(doc, "launches_in_a_graph", x->mine.launches);
-    json_put_int(doc, "buffer_sets", x->mine.sets);
-    json_put(doc, "buffer_seed", judge_u64(x->buffers));
-    json_put(doc, "order_seed", judge_u64(x->order));
-    json_put_int(doc, "pairs_taken", a->taken);
-    json_put_int(doc, "pairs_discarded", a->discarded);
-    json_put_int(doc, "pairs_throttled", a->throttled);
-    json_put_int(doc, "outputs_checked_a_side", a->checked);
-    json_put(doc, "statistics", stats_encode(r));
-    json_put(doc, "control", json_incref(controls));
-    json_put(clocks, "baseline_mhz", clock_encode(p, true));
-    json_put(clocks, "candidate_mhz", clock_encode(p, false));
-    json_put(clocks, "reasons", card_reasons_encode(x->reasons));
-    json_put(doc, "clocks", clocks);
-    json_put(doc, "card", json_incref(x->card));
-    json_put_num(doc, "gpu_seconds_candidate", x->gpu_ns[0] * 1e-9);
-    json_put_num(doc, "gpu_seconds_baseline", x->gpu_ns[1] * 1e-9);
-    return doc;
-}
-
 /* What an empty graph costs the host beyond its events: of the calibrated graph that is longest. */
 static double host_ns(const struct judge *j)
 {
     const json_t *list = json_object_get(j->calibration, "empty_graphs"), *last = json_array_get(list, json_array_size(list) - 1);
     return json_num(last, "wall_ns", 0) - json_num(last, "event_ns", 0);
+}
+
+/* Baseline against candidate, longer where the answer is open. What is left in *p is what counts. */
+static bool compare(struct session *x, struct pairs *p, struct account *a, struct stats_result *ret, struct verdict *v, struct err *err)
+{
+    cleanup(pairs) struct pairs all;
+    pairs_make(&all);
+    for (int times = 1; times <= x->effort.longer; times++) {
+        STEP(collect(x, &x->base, &x->mine, times * x->effort.blocks, x->effort.pairs_in_block, x->effort.aim_ns, &all, v, err));
+        *a = (struct account){.taken = all.count};
+        memcpy(p->list, all.list, (size_t)all.count * sizeof *p->list);
+        for (int i = 0; i < all.count; i++)
+            a->throttled += all.list[i].throttled;
+        a->discarded = stats_discard(p->list, all.count, &p->count);
+        a->clock_steady = a->discarded <= STATS_DISCARD * a->taken && stats_blocks(p->list, p->count) >= STATS_LEAST_BLOCKS;
+        if (!a->clock_steady)
+            snprintf(x->unsteady, sizeof x->unsteady, "the clock moved in %d of %d pairs, and was held down in %d", a->discarded, a->taken, a->throttled);
+        if (!a->clock_steady || all.count + 2 > STATS_MAX_PAIRS)
+            break;
+        stats_compare(p->list, p->count, rng_at(x->order, 17, x->counter++), ret);
+        if (ret->decision != STATS_UNCLEAR || x->alone || clock_mono_ns() >= x->deadline_ns)
+            break;
+    }
+    return true;
 }
 
 static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret, struct verdict *v, struct err *err)
@@ -354,29 +282,20 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     cleanup(json) json_t *controls = json_array();
     bool before = false, after = false;
     struct account a = {0};
-    int left = 0;
+    struct stats_result r = {0};
     pairs_make(&p);
     x->reasons = 0;
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
-    STEP(collect(x, &x->base, &x->mine, x->effort.blocks, x->effort.pairs_in_block, x->effort.aim_ns, &p, v, err));
+    STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
     STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, &a.checked, v, err));
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));
-    for (int i = 0; i < p.count; i++)
-        a.throttled += p.list[i].throttled;
-    a.taken = p.count, a.discarded = stats_discard(p.list, p.count, &left);
-    bool clock_steady = a.discarded <= STATS_DISCARD * a.taken && stats_blocks(p.list, left) >= STATS_LEAST_BLOCKS;
-    if (!clock_steady)
-        snprintf(x->unsteady, sizeof x->unsteady, "the clock moved in %d of %d pairs, and was held down in %d", a.discarded, a.taken, a.throttled);
-    *ret_valid = before && after && clock_steady;
+    *ret_valid = before && after && a.clock_steady;
     if (!*ret_valid)
         return true;
-    p.count = left;
-    struct stats_result r;
-    stats_compare(p.list, p.count, rng_at(x->order, 17, x->counter++), &r);
     *ret = (struct judge_timing){
         .measured = true,
         .candidate_ns = r.candidate.median,
@@ -385,10 +304,10 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
         .baseline = r.base,
         .speedup = r.time,
         .decision = r.decision,
-        .record = record_encode(x, &r, &p, &a, controls),
+        .record = measure_record(x, &r, &p, &a, controls),
         .samples = samples_encode(x, &p),
     };
-    const struct timer_case c = {p.list, p.overhead_a, p.overhead_b, p.count, x->mine.launches, &r, x->alone, host_ns(x->j)};
+    const struct timer_case c = {p.list, p.count, x->mine.launches, &r, x->alone, host_ns(x->j)};
     timer_rules(&c, &ret->rules, &ret->wall_gain);
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};

@@ -8,6 +8,39 @@ struct clocked {                        /* one side while it is measured */
     double per_launch_ns;               /* first guess */
 };
 
+/* aim_ns: GPU time to sum up a side; the three occasions of a retest reach it together. */
+struct effort { int blocks, pairs_in_block, longer, control_blocks, sets_checked; int64_t aim_ns; };
+/* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
+enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
+
+struct session {
+    struct judge *j;
+    struct effort effort;
+    struct clocked mine, base;
+    bool alone;                         /* the baseline itself is judged: both are the same side */
+    uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
+    uint64_t counter;
+    int64_t deadline_ns;
+    double gpu_ns[2];                   /* summed event time, by side */
+    int64_t spent_ns[PARTS], since_ns;
+    uint64_t reasons;                   /* all that held a clock down, of all samples */
+    json_t *card;                       /* before and after */
+    char unsteady[200];                 /* why the last attempt was not valid */
+};
+
+struct pairs { int count; struct stats_pair *list; };
+void pairs_done(struct pairs *p);
+DEFINE_CLEANUP(pairs, struct pairs, pairs_done(it))
+
+void pairs_make(struct pairs *p);
+/* What was taken, what of it was left out, and why. */
+struct account { int taken, discarded, throttled, checked; bool clock_steady; };
+
+/* ---- measure_record.c ---- */
+json_t *samples_encode(const struct session *x, const struct pairs *p);
+json_t *measure_record(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a, json_t *controls);
+json_t *spent_encode(const struct session *x);
+
 /* ---- measure_outputs.c ---- */
 /* Outputs of launches of the side's last timed graph against the reference: first, last, middle, and others that nobody could foresee. */
 bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, int *ret_checked, struct verdict *v, struct err *err) MUST_CHECK;

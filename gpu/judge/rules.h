@@ -18,9 +18,9 @@ enum rule_outcome { RULE_NOT_DONE, RULE_OK, RULE_FLAG, RULE_REJECT };
     X(5, ENVELOPE, RULE_FLAG, "a launch takes as long by the records as by the events, within 1 us a graph or 3 percent")                        \
     X(6, OUTSIDE, RULE_REJECT, "the records span no more than the events (reject) and no less than a tenth (flag)")                              \
     X(7, WALL, RULE_REJECT, "the wall clock shows no more beyond the events than such a graph costs the host: 5 percent (flag), 20 (reject)")    \
-    X(8, TRACED, RULE_FLAG, "tracing adds to the candidate's events what it adds to the baseline's, within 5 percent")                           \
+    X(8, TRACED, RULE_FLAG, "tracing slows the candidate's launches as it slows the baseline's, within 5 percent")                           \
     X(9, GAINS, RULE_FLAG, "the gain is the same by events, records and wall clock, within 3 percent and in sign")                               \
-    X(10, COLD, RULE_FLAG, "a cold launch takes at least 0.9 of one among others, and that at least what its bytes take at the measured bandwidth") \
+    X(10, COLD, RULE_FLAG, "cold against among others is at least 0.9 of the baseline's share, and a launch takes at least what its bytes take at the best bandwidth of the card") \
     X(11, DRIFT, RULE_FLAG, "first, middle and last launches take the same, within 3 percent: over the run, and within a graph")                 \
     X(12, CYCLES, RULE_FLAG, "the gain is the same in time and in cycles, within 1 percent")
 enum rule {

@@ -58,7 +58,7 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
 static void count_card_time(struct judge *j, const struct judge_side *s, int64_t from)
 {
     if (s->run.role == SANDBOX_RUN_CUDA)
-        j->gpu_ns += clock_mono_ns() - from;
+        card_held(j, from);
 }
 
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
@@ -108,7 +108,9 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     json_decref(s->info);
     s->info = info_for(j, info, device);
     s->opened = true;
+    int64_t held_ns = j->gpu_ns;
     count_card_time(j, s, from);
+    j->start_up_ns += j->gpu_ns - held_ns;
     return true;
 }
 

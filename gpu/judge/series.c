@@ -4,7 +4,6 @@
  * between the device compares sums. A kernel that counts, that knows its buffers by their addresses or its inputs by a mark, or
  * that finds in shared memory, registers or frames what the launch before left there, gives other bits in one of them.
  */
-#include "core/clock.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>

@@ -237,8 +237,8 @@ static double autocorrelation(const struct series *s)
     }
     if (!(squares > 0))
         return 0;
-    /* The estimate is low by about (1 + 3 r) / n, and uncertain by 1 / sqrt(n): half of that is put on top. */
-    double n = s->blocks, found = (products / squares + 1 / n) / (1 - 3 / n) + 0.5 / sqrt(n);
+    /* The estimate is low by about (1 + 3 r) / n, and uncertain by 1 / sqrt(n): most of that is put on top. */
+    double n = s->blocks, found = (products / squares + 1 / n) / (1 - 3 / n) + 0.75 / sqrt(n);
     return found < 0 ? 0 : found > STATS_ALIKE_MOST ? STATS_ALIKE_MOST : found;
 }
 

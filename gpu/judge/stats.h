@@ -31,12 +31,21 @@
 #define STATS_AA_LONGER 4
 #define STATS_AA_BLUNT 0.025        /* one that stays wider than this says nothing: not a valid run */
 #define STATS_AA_NOTED 0.001        /* a difference that is certain counts from here */
+/*
+ * A measurement whose answer is `unclear` goes on, up to so many times its length: in triage, where a small gain must not be lost for
+ * want of samples, and for a published figure. A look at the answer each time costs little of the 0.1 %: the simulation looks too.
+ */
+#define STATS_LONGER_TRIAGE 4
+#define STATS_LONGER 2
 #define STATS_CLOCK_PAIR 0.01       /* most that two members of a pair may differ in clock */
 #define STATS_CLOCK_LOW 0.75        /* least clock, of the median clock seen */
 #define STATS_DISCARD 0.05          /* most pairs that may be discarded */
 
-/* Per launch; mhz 0: no clock known. block: its number, not falling along a list of pairs. throttled: something held the clock down. */
-struct stats_pair { double base_ns, candidate_ns, base_mhz, candidate_mhz; int block; bool throttled; };
+/*
+ * Per launch; mhz 0: no clock known. block: its number, not falling along a list of pairs. throttled: something held the clock down.
+ * beyond: wall time of the graph beyond its events, for the rules on timers; carried along here and not looked at.
+ */
+struct stats_pair { double base_ns, candidate_ns, base_mhz, candidate_mhz; int block; bool throttled; double base_beyond_ns, candidate_beyond_ns; };
 
 struct stats_side { double min, q1, median, q3, p95, mean; };
 struct stats_interval { double median, low, high; };            /* ratio base / candidate: above 1 is faster */

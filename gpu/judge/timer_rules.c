@@ -1,22 +1,23 @@
 #include "gpu/judge/timer_rules.h"
 
 #include <math.h>
-#include <string.h>
 
 #define WALL_LEAST_NS 20000             /* below this the host's own scatter is all there is */
 #define WALL_REJECT_NS 50000
 #define SIGN_LEAST 0.005                /* gains nearer to 1 than this have no sign */
 
-static double median_of(const double *from, int count)
+static double median_beyond(const struct timer_case *c, bool base)
 {
-    cleanup(mem) void *memory = xarray((size_t)count, sizeof(double));
-    memcpy(memory, from, (size_t)count * sizeof(double));
-    return stats_median(memory, count);
+    cleanup(mem) void *memory = xarray((size_t)c->count, sizeof(double));
+    double *beyond = memory;
+    for (int i = 0; i < c->count; i++)
+        beyond[i] = base ? c->pairs[i].base_beyond_ns : c->pairs[i].candidate_beyond_ns;
+    return stats_median(beyond, c->count);
 }
 
 static void wall_rule(const struct timer_case *c, struct rules *ret)
 {
-    double mine = median_of(c->candidate_beyond, c->count), base = c->alone ? c->host_ns : median_of(c->base_beyond, c->count);
+    double mine = median_beyond(c, false), base = c->alone ? c->host_ns : median_beyond(c, true);
     double span = c->result->candidate.median * c->launches, beyond = mine - base;
     rules_figure(ret, RULE_WALL, "candidate_beyond_ns", mine);
     rules_figure(ret, RULE_WALL, "usual_beyond_ns", base);
@@ -76,8 +77,10 @@ static double wall_ratio(const struct timer_case *c)
 {
     cleanup(mem) void *memory = xarray((size_t)c->count, sizeof(double));
     double *ratios = memory;
-    for (int i = 0; i < c->count; i++)
-        ratios[i] = (c->pairs[i].base_ns * c->launches + c->base_beyond[i]) / (c->pairs[i].candidate_ns * c->launches + c->candidate_beyond[i]);
+    for (int i = 0; i < c->count; i++) {
+        const struct stats_pair *p = &c->pairs[i];
+        ratios[i] = (p->base_ns * c->launches + p->base_beyond_ns) / (p->candidate_ns * c->launches + p->candidate_beyond_ns);
+    }
     return stats_median(ratios, c->count);
 }
 
@@ -91,15 +94,26 @@ void timer_rules(const struct timer_case *c, struct rules *ret, double *ret_wall
 
 void traced_rule(const struct traced_side *candidate, const struct traced_side *base, struct rules *ret)
 {
-    double span = candidate->untraced_ns * candidate->launches;
-    double mine = candidate->traced_event_ns - span, usual = base->traced_event_ns - base->untraced_ns * base->launches;
+    double mine = candidate->traced_ns / candidate->untraced_ns, usual = base->traced_ns / base->untraced_ns;
     rules_done(ret, RULE_TRACED);
-    rules_figure(ret, RULE_TRACED, "untraced_ns", span);
-    rules_figure(ret, RULE_TRACED, "traced_ns", candidate->traced_event_ns);
-    rules_figure(ret, RULE_TRACED, "candidate_added_ns", mine);
-    rules_figure(ret, RULE_TRACED, "baseline_added_ns", usual);
-    if (fabs(mine - usual) > 0.05 * span && fabs(mine - usual) > 1000)
-        rules_find(ret, RULE_TRACED, RULE_FLAG, "tracing adds %.0f ns to the candidate's graph and %.0f to the baseline's", mine, usual);
+    rules_figure(ret, RULE_TRACED, "untraced_ns", candidate->untraced_ns);
+    rules_figure(ret, RULE_TRACED, "traced_ns", candidate->traced_ns);
+    rules_figure(ret, RULE_TRACED, "candidate_slows_by", mine);
+    rules_figure(ret, RULE_TRACED, "baseline_slows_by", usual);
+    if (fabs(mine / usual - 1) > 0.05)
+        rules_find(ret, RULE_TRACED, RULE_FLAG, "traced, the candidate takes %.3g of its time, the baseline %.3g of its own", mine, usual);
+}
+
+void cold_rule(const struct traced_side *candidate, const struct traced_side *base, struct rules *ret)
+{
+    double mine = candidate->cold_ns / candidate->among_others_ns, usual = base ? base->cold_ns / base->among_others_ns : 0.8 / 0.9;
+    rules_done(ret, RULE_COLD);
+    rules_figure(ret, RULE_COLD, "cold_ns", candidate->cold_ns);
+    rules_figure(ret, RULE_COLD, "among_others_ns", candidate->among_others_ns);
+    rules_figure(ret, RULE_COLD, "usual_share", usual);
+    if (mine < 0.9 * fmin(usual, 1))
+        rules_find(ret, RULE_COLD, RULE_FLAG, "%.0f ns cold, %.0f ns among others: %.3g, where %.3g is usual", candidate->cold_ns,
+                   candidate->among_others_ns, mine, usual);
 }
 
 void gains_rule(double by_events, double by_records, double by_wall, struct rules *ret)

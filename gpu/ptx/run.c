@@ -538,7 +538,10 @@ static bool memory_fits(const struct machine *m, uint64_t blocks)
     return one < m->limits.memory_bytes && one * blocks < m->limits.memory_bytes * (blocks > 64 ? 4 : blocks);
 }
 
-/* A card of some other size, after some number of launches, at some time in forty years, its clock slow or fast. */
+/*
+ * A card of some other size, after some number of launches, at some time in forty years. Blocks in order come with a clock that races,
+ * blocks in descending order with a slow one: who runs a kernel in both has seen both sides of any time that it may wait for.
+ */
 static void where_and_when(struct machine *m, bool wander)
 {
     static const uint32_t sizes[] = {132, 114, 78, 148, 160, 46};
@@ -554,7 +557,7 @@ static void where_and_when(struct machine *m, bool wander)
     m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
     m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
     m->clock_base = draw(&state) >> 16;
-    m->clock_rate = 4ull << draw(&state) % 20;
+    m->clock_rate = m->seed & PTX_SEED_DESCENDING ? 4ull << draw(&state) % 4 : 4ull << (16 + draw(&state) % 8);
     m->timer_base = 1577836800000000000ull + draw(&state) % 1262304000000000000ull;
 }
 

@@ -20,6 +20,12 @@ bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
  * Layers as bits, and the level as one word for people: "none" < "limits" < "filtered" (seccomp + Landlock) < "isolated"
  * (namespaces + seccomp; Landlock repeats what the empty root says).
  */
+/*
+ * What even so is not held: "filtered" lets a child ask whether a file is there (Landlock knows opening, not asking), lets a run child
+ * for a card see the names of other processes, and limits each file of a compiler's folder but not their number. A run child for a
+ * card may also map shared memory up to its address space, which a driver needs more of than there is memory. A kernel without
+ * Landlock (older than 5.13) lets text in the compile child include the C library's own files.
+ */
 enum { SANDBOX_LIMITS = 1, SANDBOX_SECCOMP = 2, SANDBOX_LANDLOCK = 4, SANDBOX_NAMESPACES = 8 };
 const char *sandbox_level(unsigned layers);
 /* What this host allows, found by trying in a child. */

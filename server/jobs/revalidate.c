@@ -32,7 +32,8 @@ static bool parse_shape(struct jobs *j, const json_t *doc, const char *hash, str
 {
     struct faults f = {0};
     if (!shape_parse(j->ops, doc, NULL, "", ret, &f))
-        return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged here any more: %s: %s", hash, f.list[0].pointer, f.list[0].detail);
+        return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged here any more: %s: %s", hash, f.list[0].pointer,
+                       f.list[0].detail);
     if (strcmp(shape_hash(ret).text, hash) != 0)
         return err_set(err, ERR_UNPROCESSABLE, "shape %.12s... cannot be judged any more: operator %s is now another version (%d)", hash,
                        ret->op->name, ret->op->version);
@@ -73,7 +74,8 @@ static void put_job(struct store_batch *b, const json_t *job)
 }
 
 /* One try; *ret_is_new: the entry is this job's. ERR_BUSY: the shelf changed meanwhile. */
-static bool revalidate_once(struct jobs *j, const char *hash, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new, struct err *err)
+static bool revalidate_once(struct jobs *j, const char *hash, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new,
+                            struct err *err)
 {
     cleanup(shelf) struct shelf shelf = {.changed = false};
     cleanup(json) json_t *record = NULL, *job = NULL;
@@ -116,7 +118,8 @@ static bool shape_of(struct jobs *j, const json_t *record, struct shape *ret, st
     return parse_shape(j, json_object_get(job_shape(job, job_shape_index(job, hash)), "shape"), hash, ret, err);
 }
 
-static bool release_once(struct jobs *j, const char *candidate, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new, struct err *err)
+static bool release_once(struct jobs *j, const char *candidate, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new,
+                         struct err *err)
 {
     cleanup(json) json_t *was = NULL, *now = NULL, *job = NULL, *decision = NULL;
     cleanup(shelf) struct shelf shelf = {.changed = false};
@@ -153,7 +156,8 @@ static bool release_once(struct jobs *j, const char *candidate, const struct she
     return true;
 }
 
-typedef bool ask_once(struct jobs *j, const char *about, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new, struct err *err);
+typedef bool ask_once(struct jobs *j, const char *about, const struct shelf_order *o, const char *id, json_t **ret, bool *ret_is_new,
+                      struct err *err);
 
 static bool ask(struct jobs *j, ask_once *once, const char *about, const struct shelf_order *o, json_t **ret, struct err *err)
 {
@@ -224,7 +228,8 @@ static const char *conclude(struct run *r, struct shelf *shelf, const json_t *re
 {
     json_t *entry = shelf_entry(shelf, judged_before(r));
     bool by_us = entry && strcmp(json_str(entry, "by", ""), REVALIDATION) == 0;
-    bool weaker = entry && strcmp(json_str(entry, "evidence", ""), "measured") == 0 && strcmp(json_str(result, "evidence", ""), "measured") != 0;
+    bool was_measured = entry && strcmp(json_str(entry, "evidence", ""), "measured") == 0;
+    bool weaker = was_measured && strcmp(json_str(result, "evidence", ""), "measured") != 0;
     if (a->verdict.code == VERDICT_UNCLEAR)
         return "unclear";
     if (a->verdict.code != VERDICT_OK) {
@@ -263,7 +268,7 @@ enum step_result settle_revalidation(struct run *r, json_t *record, struct judge
         shelf_write(&shelf, b);
         const char *serves = shelf_serves(&shelf);
         json_put_str(shape, "state", "done");
-        json_put_str(shape, "why_ended", *state == 'r' && ok ? "it was judged again and holds" : reason.size ? buf_cstr(&reason) : "the question stayed open");
+        json_put_str(shape, "why_ended", ok ? "it was judged again and holds" : reason.size ? buf_cstr(&reason) : "the question stayed open");
         json_put_int(shape, "tried", 1);
         if (ok)
             json_put(shape, "best", json_incref(result));

@@ -19,6 +19,8 @@
 #define SHELF_HELD_MAX 16                /* the latest */
 #define SHELF_HISTORY 16
 #define SHELF_REASON_BYTES 500
+#define SHELF_VERIFIED "verified"        /* states of an entry */
+#define SHELF_QUARANTINED "quarantined"
 
 struct shelf {
     char hash[HASH_HEX_SIZE];

@@ -1,7 +1,8 @@
 // y = x w^T for few tokens: w straight from memory into the matrix unit's registers.
 //
 // A warp takes TILES * 16 outputs; WN warps of a block take different outputs, WK warps share K, and SPLIT blocks of a cluster share it
-// once more. Each takes DEPTH pieces of 32 in succession, all of them loaded before the first product; with PIPE the next ones too.
+// once more. Each takes DEPTH pieces of 32, all of them loaded before the first product; with PIPE the next ones too. They are in
+// succession, or (BESIDE) each beside the other warps' pieces of that moment, so that a row is read in long runs by all of them.
 // Sums meet in shared memory, those of a cluster's other blocks through distributed shared memory.
 //
 // The matrix unit's first operand is w, so that few tokens fill a tile of 8. Four lanes hold 8 successive elements of a row each:
@@ -13,7 +14,7 @@ constexpr int M = AXIS_M, N = AXIS_N, K = AXIS_K;
 constexpr int M_TILES = (M + 7) / 8;
 constexpr int WARP_ROWS = 16 * TILES, ROWS = WARP_ROWS * WN, THREADS = 32 * WN * WK;
 constexpr int PIECE = 32 * DEPTH;                         // of K, for one warp at once
-constexpr int STRIDE = PIECE * WK * SPLIT;
+constexpr int STRIDE = PIECE * WK * SPLIT, APART = BESIDE ? 32 * WK * SPLIT : 32;
 static_assert(K % 8 == 0, "the template's constraints");
 
 using io_t = DTYPE_io;
@@ -65,7 +66,7 @@ struct pieces {
     {
 #pragma unroll
         for (int u = 0; u < DEPTH; u++) {
-            const int k = start + u * 32 + four * 8;
+            const int k = start + u * APART + four * 8;
             const bool in = K % STRIDE == 0 || k < K;
 #pragma unroll
             for (int t = 0; t < TILES; t++)
@@ -107,7 +108,7 @@ gemm_rows(const io_t *__restrict__ x, const io_t *__restrict__ w, io_t *__restri
     const int wn = threadIdx.x / 32 % WN, wk = threadIdx.x / 32 / WN;
     const int block_first = blockIdx.x * ROWS, first = block_first + wn * WARP_ROWS;
     float sums[TILES][M_TILES][4] = {};
-    int start = (blockIdx.y * WK + wk) * PIECE;
+    int start = (blockIdx.y * WK + wk) * (BESIDE ? 32 : PIECE);
 
 #if PIPE
     pieces now, next;

@@ -11,7 +11,7 @@ constexpr int TILES = G <= 8 ? 1 : 2, HEADS = 8 * TILES;  // of a block: query h
 constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int WIDTH = (D + 63) / 64 * 64;                 // of a head, filled up with zeros
 constexpr int KEY_PIECES = WIDTH / 32, VALUE_PIECES = WIDTH / 64;
-constexpr int Q_ROW = WIDTH + 32;                         // elements: rows begin in different banks
+constexpr int Q_ROW = WIDTH + 32, PART_ROW = WIDTH + 1;   // elements: rows begin in different banks
 #define NOTHING __int_as_float(0xff800000)                // below every score
 
 using io_t = DTYPE_io;
@@ -194,7 +194,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
 attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__restrict__ v, const int *__restrict__ lens, io_t *__restrict__ out)
 {
     __shared__ __align__(16) io_t rows[HEADS][Q_ROW];
-    __shared__ float part[WARPS][8][WIDTH], part_largest[WARPS][HEADS], part_sum[WARPS][HEADS], factors[ALL][HEADS];
+    extern __shared__ float all_parts[];
+    float(*part)[8][PART_ROW] = reinterpret_cast<float(*)[8][PART_ROW]>(all_parts);
+    __shared__ float part_largest[WARPS][HEADS], part_sum[WARPS][HEADS], factors[ALL][HEADS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, four = lane % 4;
     const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
     const int length = lens[sequence];

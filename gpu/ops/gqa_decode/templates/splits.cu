@@ -1,4 +1,5 @@
 // Attention over a cache, one token a sequence: places split over blocks, a second launch joins the splits.
+// It is there already when the first ends (DEPENDENT).
 //
 // A block takes the query heads that share a key head, 16 at most; each of its warps takes 16 places at a time, scores and weighted
 // values by the matrix unit, softmax as it goes. EARLY loads the values before the scores are known.
@@ -10,7 +11,7 @@ constexpr int TILES = G <= 8 ? 1 : 2, HEADS = 8 * TILES;  // of a block: query h
 constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int WIDTH = (D + 63) / 64 * 64;                 // of a head, filled up with zeros
 constexpr int KEY_PIECES = WIDTH / 32, VALUE_PIECES = WIDTH / 64;
-constexpr int Q_ROW = WIDTH + 32;                         // elements: rows begin in different banks
+constexpr int Q_ROW = WIDTH + 32, PART_ROW = WIDTH + 1;   // elements: rows begin in different banks
 #define NOTHING __int_as_float(0xff800000)                // below every score
 
 using io_t = DTYPE_io;
@@ -172,10 +173,15 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
        float2 *__restrict__ marks)
 {
     __shared__ __align__(16) io_t rows[HEADS][Q_ROW];
-    __shared__ float part[WARPS][8][WIDTH], part_largest[WARPS][HEADS], part_sum[WARPS][HEADS];
+    extern __shared__ float all_parts[];
+    float(*part)[8][PART_ROW] = reinterpret_cast<float(*)[8][PART_ROW]>(all_parts);
+    __shared__ float part_largest[WARPS][HEADS], part_sum[WARPS][HEADS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, group = lane / 4, four = lane % 4;
     const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
     const int length = lens[sequence];
+#if DEPENDENT
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
     const io_t *mine = q + ((long long)sequence * HQ + key_head * G + first_head) * D;
     for (int i = threadIdx.x; i < HEADS * (WIDTH / 8); i += 32 * WARPS) {
         const int h = i / (WIDTH / 8), at = i % (WIDTH / 8) * 8;
@@ -241,6 +247,9 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
     const long long head = blockIdx.x;
+#if DEPENDENT
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
     float largest = NOTHING, total = 0;
 #pragma unroll 8
     for (int s = 0; s < SPLITS; s++)
