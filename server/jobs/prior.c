@@ -17,6 +17,8 @@
 #define PAGE 256
 #define PROCESSES_MAX 16
 #define ESTIMATES_WALL_NS ((int64_t)120 * 1000000000)   /* of a shape: then those that are there must do */
+#define ESTIMATES_WALL_PART 0.25         /* nor more of what is left of the job's wall time */
+#define ESTIMATES_A_CANDIDATE 8          /* of the job's budget; more would find what nobody tries */
 
 static void prior_key(const char *job, int index, char *to, size_t size)
 {
@@ -189,11 +191,20 @@ static bool estimate_batch(struct run *r, const struct spawn_config *spawn, int6
     return ok;
 }
 
+static int64_t estimates_until_ns(const struct run *r)
+{
+    const int64_t now_ns = clock_mono_ns();
+    const json_t *budget = json_object_get(r->job, "budget"), *spent = json_object_get(r->job, "spent");
+    double left_ns = 1e9 * (json_num(budget, "wall_seconds", 0) - json_num(spent, "wall_seconds", 0)) - (double)(now_ns - r->e->wall_from_ns);
+    return now_ns + (int64_t)fmin(fmax(ESTIMATES_WALL_PART * left_ns, 0), (double)ESTIMATES_WALL_NS);
+}
+
 static bool make_estimates(struct run *r, const struct generator *g, struct gen_input *in, json_t *to, struct err *err)
 {
     struct spawn_config spawn = r->j->config.spawn;
     cleanup(str) char *ops_dir = op_folder(r->shape.op);
-    const int64_t until_ns = clock_mono_ns() + ESTIMATES_WALL_NS;
+    const int64_t until_ns = estimates_until_ns(r), of_budget = ESTIMATES_A_CANDIDATE * json_int(json_object_get(r->job, "budget"), "candidates", 0);
+    const int most = of_budget < r->j->config.estimates ? (int)of_budget : r->j->config.estimates;
     if (spawn.ops_dir)
         spawn.ops_dir = ops_dir;
     spawn.device = "sim";
@@ -202,9 +213,9 @@ static bool make_estimates(struct run *r, const struct generator *g, struct gen_
         struct err why = {0};
         size_t before = json_array_size(to);
         in->estimates = to;
-        if (!g->wants(in, r->j->config.estimates, &items, err))
+        if (!g->wants(in, most, &items, err))
             return false;
-        if (!json_array_size(items) || before >= (size_t)r->j->config.estimates || clock_mono_ns() > until_ns || r->j->stopping || r->e->cancelled)
+        if (!json_array_size(items) || before >= (size_t)most || clock_mono_ns() > until_ns || r->j->stopping || r->e->cancelled)
             return true;
         if (!estimate_batch(r, &spawn, until_ns, items, to, &why)) {
             if (!r->j->stopping && !r->e->cancelled)
