@@ -374,6 +374,10 @@ static bool sim_estimate(struct device_program *p, const struct device_run_resul
         struct ptx_estimate e = {0};
         make_launch(p, s, NULL, &launch);
         ptx_estimate_time(&run->counts[i], &launch, p->has_resources ? &p->resources[i] : &unknown, row, &e);
+        if (launch.dependent && i > 0) { /* it starts while the one before runs: its launch is hidden */
+            e.ns -= e.launch_ns;
+            e.launch_ns = 0;
+        }
         total += e.ns;
         json_array_append_new(steps, estimate_terms(s, &e));
     }

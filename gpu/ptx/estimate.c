@@ -68,12 +68,14 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
     const double spilled = r ? (double)r->local_bytes_thread * k->spill * warps : 0;     /* sectors: 32 threads' bytes / 32, each time */
 
     /* one block's way through */
+    const double together = largest(1, l->cluster[0]) * largest(1, l->cluster[1]) * largest(1, l->cluster[2]);
+    const double cluster_ns = together > 1 ? k->cluster * together : 0;
     const double cold = t.l2_loads > 0 ? t.dram_loads / t.l2_loads : 1;
     const double load_ns = k->load * (cold * d->dram_latency_ns + (1 - cold) * d->l2_latency_ns);
     const double chain_cycles = c->chain_cycles ? (double)c->chain_cycles / warps : 2 * (double)c->longest_warp_instructions;
     const double requests = (double)(c->global_load_requests + c->global_store_requests);
     const double latency = (requests > 0 ? k->ramp : 0) + (double)c->dependent_loads * load_ns + (k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions) * cycle_ns
-                           + (double)c->barriers / warps * (d->barrier_ns + d->barrier_warp_ns * warps_block);
+                           + (double)c->barriers / warps * (d->barrier_ns + d->barrier_warp_ns * warps_block) + cluster_ns;
 
     /* all blocks, part by part */
     double cycles = 0;

@@ -149,7 +149,7 @@ static double median(double *list, size_t n)
 
 static bool is_tuned(const char *op)     /* the operators that the estimate's constants were fitted to */
 {
-    return !strcmp(op, "gdn_packed_decode") || !strcmp(op, "rmsnorm");
+    return !strcmp(op, "gdn_packed_decode") || !strcmp(op, "rmsnorm") || !strcmp(op, "gdn_decode_step");
 }
 
 static int run_order(const char *path, const char *out)
