@@ -9,7 +9,7 @@
  */
 #include "server/jobs/internal.h"
 
-static const struct generator revalidation = {"revalidate", NULL};
+static const struct generator revalidation = {.name = "revalidate"};
 
 bool run_revalidates(const struct run *r)
 {
