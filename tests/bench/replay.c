@@ -333,6 +333,11 @@ static int run_play(const char *path, const char *out)
             continue;
         take_shape(json_object_get(game, "shape"), &s);
         cleanup(json) json_t *with = estimates_of(&s, settings, true, &err), *without = estimates_of(&s, settings, false, &err);
+        int playable = 0;                /* an older text of a template had other parameters */
+        for (size_t i = 0; i < json_array_size(with); i++)
+            playable += !json_is_null(json_object_get(json_array_get(with, i), "ns"));
+        if (playable < LEAST_SETTINGS)
+            continue;
         cleanup(json) json_t *near = neighbours_of(games, game), *row = json_object(), *tries = json_object();
         cleanup(str) char *axes = json_text(json_object_get(json_object_get(game, "shape"), "axes"));
         printf("| %s | `%s` | %zu | %.1f |", s.op->name, axes, json_array_size(settings), by_chance(settings));
