@@ -8,7 +8,7 @@ export CUDA_HOME
 help: ## this list
 	@sed -n 's|^\([a-z-]*\):.*## |\1\t|p' Makefile | while IFS="$$(printf '\t')" read -r t w; do printf '  make %-24s %s\n' "$$t" "$$w"; done
 
-demo: programs ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes)
+demo: programs ## find, judge, fetch and verify a kernel for a real shape (under 3 minutes; DEMO_MODEL=qwen3.5-122b DEMO_TP=8: a model's)
 	@scripts/demo.sh
 
 test: install-test-packages build ## the tests that this machine can run (under 15 minutes on 2 cores)

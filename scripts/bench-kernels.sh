@@ -6,7 +6,7 @@
 #   BENCH_BUILD=build/release       or a distribution that was carried here
 #   BENCH_RESULTS=FILE.json         tests/bench/results/h200-kernels.json (by the card's name); what is in it is done, so a run can go on
 #   BENCH_SHARD=1/1                 the K-th of N shares of the cells; `bench_kernels merge` makes one file of several
-#   BENCH_ONLY=TEXT                 cells whose name holds it, such as "gdn_packed_decode tp=8"
+#   BENCH_ONLY='TEXT|TEXT'          cells whose name holds one of them, such as "gdn_packed_decode tp=8"
 #   BENCH_SECONDS=3600              no cell is begun after that, and one under work is given up
 #   BENCH_CANDIDATES=16 BENCH_CELL_SECONDS=120      the budget of a cell
 #   BENCH_DEVICE=auto               cuda:N

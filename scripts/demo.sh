@@ -1,12 +1,15 @@
 #!/bin/bash
 # From a shape to a verified kernel over HTTP, on this machine: starts a service of its own, asks, watches, fetches, verifies.
 # Exit status 0 only if a kernel was verified. DEMO_KEEP=1 leaves the service running; DEMO_CANDIDATES=N sets the budget (12).
+# DEMO_MODEL=qwen3.5-122b [DEMO_TP=8] [DEMO_BATCH=1,4]: all shapes of that model's decode step in one job, instead of one shape (minutes to
+# an hour on the emulator; DEMO_CANDIDATES is for each shape then, 2).
 set -u
 cd "$(dirname "$0")/.."
 build=${DEMO_BUILD:-$PWD/build/release}
 proteus=$build/bin/proteus
 proteusd=$build/bin/proteusd
 shape=(--op gdn_packed_decode --axes B=4,H=2,HV=8,K=128,V=128)
+model=${DEMO_MODEL:-} tp=${DEMO_TP:-8} batch=${DEMO_BATCH:-1}
 folder=$(mktemp -d "${TMPDIR:-/tmp}/proteus-demo.XXXXXX") || exit 1
 server_pid=
 started=$SECONDS
@@ -65,11 +68,29 @@ echo
 echo "The service's public key is pinned now, before anything is asked: everything is verified against this copy later on."
 sed -n 2p "$folder/pinned.pub"
 
-step "2. Ask for a kernel: gated-delta packed decode of Qwen3.5-122B, TP 8, batch 4"
-hash=$("$proteus" hash "${shape[@]}" --json | sed -n 's/.*"shape_hash": *"\([0-9a-f]*\)".*/\1/p')
+# Each leaves the shape hash of a kernel in `hash`.
+ask_for_a_model() {
+    step "2. Ask for all kernels of a decode step: $model, TP $tp, batch $batch"
+    show sets "$model" --tp "$tp" --batch "$batch"
+    "$proteus" sets "$model" --tp "$tp" --batch "$batch"
+    [ $? -le 1 ] || fail "there is no such set: proteus sets lists the presets"
+    count=$("$proteus" sets "$model" --tp "$tp" --batch "$batch" --json | grep -o '"count":[0-9]*,"launches"' | wc -l)
+    show submit --model "$model" --tp "$tp" --batch "$batch" --candidates $((count * ${DEMO_CANDIDATES:-2})) --watch
+    "$proteus" submit --model "$model" --tp "$tp" --batch "$batch" --candidates $((count * ${DEMO_CANDIDATES:-2})) --wall-seconds 7200 --watch ||
+        fail "the job brought no kernels"
+    step "   The set again: one request, as a deployment makes it when it starts"
+    "$proteus" sets "$model" --tp "$tp" --batch "$batch" || fail "some shape has no kernel: proteus jobs says why"
+    hash=$("$proteus" sets "$model" --tp "$tp" --batch "$batch" --json | sed -n 's/.*"kernels":\[{"shape_hash":"\([0-9a-f]*\)".*/\1/p')
+}
+ask_for_a_shape() {
+    step "2. Ask for a kernel: gated-delta packed decode of Qwen3.5-122B, TP 8, batch 4"
+    hash=$("$proteus" hash "${shape[@]}" --json | sed -n 's/.*"shape_hash": *"\([0-9a-f]*\)".*/\1/p')
+    [ ${#hash} = 64 ] || fail "there is no shape hash"
+    show submit "${shape[*]}" --candidates "${DEMO_CANDIDATES:-12}" --watch
+    "$proteus" submit "${shape[@]}" --candidates "${DEMO_CANDIDATES:-12}" --watch || fail "the job brought no kernel"
+}
+if [ -n "$model" ]; then ask_for_a_model; else ask_for_a_shape; fi
 [ ${#hash} = 64 ] || fail "there is no shape hash"
-show submit "${shape[*]}" --candidates "${DEMO_CANDIDATES:-12}" --watch
-"$proteus" submit "${shape[@]}" --candidates "${DEMO_CANDIDATES:-12}" --watch || fail "the job brought no kernel"
 
 step "3. Fetch it by its shape hash, verify signature and digests against the pinned key"
 show fetch "$hash" --key pinned.pub
@@ -102,6 +123,8 @@ else
 fi
 cat <<TEXT
 Try next, against a running service (PROTEUS_SERVER=URL):
+  build/release/bin/proteus sets
+  build/release/bin/proteus submit --model qwen3.5-122b --tp 8 --batch 1,2,4,8
   build/release/bin/proteus submit --op rmsnorm --axes R=64,N=3072 --watch
   build/release/bin/proteus ops
   build/release/bin/proteus jobs

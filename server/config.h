@@ -46,6 +46,10 @@
     N(max_tensor_mib, "max-tensor-mib", 2048, 1, 2048, "MiB", "the largest tensor of a shape that is searched for")               \
     N(max_shape_mib, "max-shape-mib", 6144, 1, 6144, "MiB", "the most that all tensors of a shape may have together")             \
     N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \
+    N(max_observed, "max-observed", 4096, 1, 100000, "shapes", "observed shapes that are kept")                                   \
+    N(observation_lines, "observation-lines", 10000, 1, 1000000, "lines", "of one import of observed shapes")                     \
+    N(estimate_candidates, "estimate-candidates", 2, 0, 64, "candidates", "tried on the emulator for an observed shape's estimate; 0: none") \
+    N(order_wait_s, "order-wait", 600, 0, 604800, "seconds", "a job that has waited so long goes before those that would save more") \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
     N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \

@@ -211,7 +211,8 @@ static bool start(struct server *s, struct err *err)
     app_open(&s->app, &spawn);
     choose_target(s);
     struct jobs_config jobs = {
-        .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes, .presets = &s->presets,
+        .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes, .presets = &s->presets, .estimate_candidates = (int)c->estimate_candidates,
+        .order_wait_ns = c->order_wait_s * 1000000000,
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,

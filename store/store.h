@@ -33,7 +33,8 @@ void store_close(struct store *s);  /* ends the writer after the queue is empty 
     X(STORE_LESSON, "lesson", "the knowledge layer")                            \
     X(STORE_META, "meta", "format version, keys of the service, small state")   \
     X(STORE_OP, "op", "operators registered over HTTP, by name")                \
-    X(STORE_SHELF, "shelf", "what was verified for a shape, by shape hash")
+    X(STORE_SHELF, "shelf", "what was verified for a shape, by shape hash")     \
+    X(STORE_OBSERVED, "observed", "shapes from the field, by shape hash")
 enum store_kind {
 #define X(code, ...) code,
     STORE_KINDS(X)

@@ -22,6 +22,7 @@ ok "no cell twice" [ "$(cut -f1 "$dir/all" | sort | uniq -d | wc -l)" = 0 ]
 ok "shards share them out" [ "$(cat <(list 1/3 "$R") <(list 2/3 "$R") <(list 3/3 "$R") | sort | md5sum)" = "$(sort "$dir/all" | md5sum)" ]
 ok "a shard that is none" not list 4/3 "$R" 2>/dev/null
 for tp in 1 2 4 8; do for batch in 1 4 16 64 2 8 256; do
+    ok "gdn step tp=$tp batch=$batch" grep -q "^gdn_decode_step tp=$tp batch=$batch	" "$dir/all"
     ok "gdn tp=$tp batch=$batch" grep -q "^gdn_packed_decode tp=$tp batch=$batch	.*B=$batch,H=$((16 / tp)),HV=$((64 / tp)),K=128,V=128" "$dir/all"
 done; done
 for name in $(cd "$build/share/proteus/ops" && ls); do ok "operator $name has cells" grep -q "	$name	" "$dir/all"; done

@@ -59,7 +59,7 @@ PROTEUS_SERVER=file:///etc run 2 jobs
 fresh
 answer POST_v1_jobs 202 application/json <<<"$JOB"
 run 0 submit --op scale --axes N=64 --axes N=128 --dtype io=f32 --target sm_90a --candidates 3 --reuse never --token secret
-has "$out" "$H +scale +N=64"
+has "$out" "$H  scale +N=64"
 has "$out" 'emulated \(estimate\)'
 sent '"shapes":\[\{"N":64\},\{"N":128\}\]'
 sent '"dtypes":\{"io":"f32"\}'
@@ -79,6 +79,51 @@ run 0 submit --op scale --axes N=64
 checks=$((checks + 1))
 [ "$(grep -c '^Idempotency-Key' "$dir/www/requests.log")" = 2 ] && [ "$(grep '^Idempotency-Key' "$dir/www/requests.log" | sort -u | wc -l)" = 1 ] ||
     { failures=$((failures + 1)); echo "the request was not repeated with its key" >&2; }
+
+# ---- models, sets, observed shapes
+fresh
+answer POST_v1_jobs 202 application/json <<<"$JOB"
+run 0 submit --model small --tp 8 --batch 1,2,4 --target sm_80 --candidates 5
+sent '"model":\{"preset":"small","tp":\[8\],"batch":\[1,2,4\]\}'
+sent '"target":"sm_80"'
+run 2 submit --model small --op scale --axes N=4
+run 2 submit --model small --tp x
+run 2 submit --observed 3 --axes N=4
+run 0 submit --observed 3 --op scale
+sent '"observed":\{"most":3,"op":"scale"\}'
+json GET_v1_presets <<<'{"presets":[{"name":"small","tp":[1,8],"batch_max":64,"description":"A step. And more."}]}'
+run 0 sets
+has "$out" 'small +1,8 +64 +A step'
+K='{"shape_hash":"'$H'","shape":{"op":"scale","axes":{"N":64}},"count":36'
+json GET_v1_sets_small_tp_8_batch_1%2C2_evidence_emulated \
+    <<<'{"complete":false,"kernels":['$K',"kernel":{"time_ns":3210,"speedup":{"median":1.5},"evidence":"emulated"}}],"missing":['$K'}]}'
+run 1 sets small --tp 8 --batch 1,2 --evidence emulated
+has "$out" "$H  scale +36 +1.50x.*~3.21 us"
+has "$out" "$H  scale +36 +missing"
+has "$out" '1 of 2 shapes'
+json GET_v1_sets_small <<<'{"complete":true,"kernels":[],"missing":[]}'
+run 0 sets small
+fresh
+json POST_v1_observations <<<'{"lines":2,"taken":1,"shapes":1,"new":1,"skipped":1,"skipped_because":[{"line":2,"detail":"no operator \u001b[2J"}]}'
+printf '{"op":"scale","axes":{"N":64},"count":3}\n{"op":"x","axes":{}}\n' >"$dir/log"
+run 0 observe "$dir/log"
+sent '^Content-Type: application/x-ndjson'
+sent '"count":3'
+has "$out" '2 lines: 1 taken, 1 shapes not seen before, 1 left out'
+has "$out" 'line 2: no operator'
+hasnt "$out" $'\x1b'
+for i in $(seq 12000); do echo '{"op":"scale","axes":{"N":64}}'; done >"$dir/log"
+rm "$dir/www/requests.log"
+run 0 observe "$dir/log"
+checks=$((checks + 1))
+[ "$(grep -c '^POST /v1/observations' "$dir/www/requests.log")" = 3 ] && [ "$(grep -o '"op":"scale"' "$dir/www/requests.log" | wc -l)" = 12000 ] ||
+    { failures=$((failures + 1)); echo "a long file was not sent in pieces, each line once" >&2; }
+has "$out" '^6 lines'
+run 6 observe "$dir/none"
+json GET_v1_observations_limit_5_op_scale \
+    <<<'{"observations":[{"shape_hash":"'$H'","shape":{"op":"scale","axes":{"N":64}},"count":9,"kernel":null,"order":{"saving_ns":2000000000,"based_on":"byte_floor"}}]}'
+run 0 observe --op scale --limit 5
+has "$out" "$H  scale +9 +~2.000 s +its bytes alone +none"
 
 # ---- problems
 fresh

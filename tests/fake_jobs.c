@@ -107,6 +107,14 @@ void jobs_set_ops(struct jobs *j, const struct op_set *ops)
     j->ops = ops;
 }
 
+int fake_news;
+
+void jobs_observed(struct jobs *j)
+{
+    (void)j;
+    fake_news++;
+}
+
 void jobs_stop(struct jobs *j)
 {
     free(j);

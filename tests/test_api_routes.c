@@ -85,7 +85,7 @@ int main(int argc, char **argv)
         check_int(o->open, r->scope == SCOPE_NONE);
         if (r->scope != SCOPE_NONE)
             check_str(o->scope[0] ? o->scope : "read", scope_name(r->scope));
-        check_int(o->body, (r->flags & ROUTE_JSON) != 0);
+        check_int(o->body, (r->flags & (ROUTE_JSON | ROUTE_LINES)) != 0);
     }
     for (int i = 0; i < operation_count; i++) {
         if (!operations[i].routed)

@@ -175,6 +175,11 @@ static void shipped_presets_expand(const char *models)
         check(preset_expand(p, &ops, &(struct preset_at){tp, 4, "sm_90a"}, list, &err));
         check_int(count_of(list, "gdn_packed_decode", &launches, &e), 1);
         check(launches == 36 && axis(e, "B") == 4 && axis(e, "H") == 16 / tp && axis(e, "HV") == 64 / tp && axis(e, "K") == 128 && axis(e, "V") == 128);
+        check_int(count_of(list, "gdn_decode_step", &launches, &e), 1);
+        check(launches == 36 && axis(e, "H") == 16 / tp && axis(e, "HV") == 64 / tp && axis(e, "W") == 4);
+        check_int(json_array_size(json_object_get(json_array_get(json_object_get(e, "launches"), 0), "instead_of")), 3);
+        check_int(count_of(list, "gqa_decode", &launches, &e), 2);
+        check(axis(e, "HQ") == 32 / tp && axis(e, "HK") == heads && axis(e, "d") == 256 && axis(e, "T") == 8192);
         check_int(count_of(list, "causal_conv1d_update", &launches, &e), 1);
         check(launches == 36 && axis(e, "C") == 12288 / tp && axis(e, "W") == 4);
         check_int(count_of(list, "gated_rmsnorm", &launches, &e), 1);

@@ -54,13 +54,14 @@ int cmd_release(struct cli *cli);
 int cmd_refuse(struct cli *cli);
 int cmd_verify(struct cli *cli);
 int cmd_sets(struct cli *cli);
+int cmd_observe(struct cli *cli);
 int cmd_ops(struct cli *cli);
 int cmd_devices(struct cli *cli);
 int cmd_hash(struct cli *cli);
 int cmd_key(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_version(struct cli *cli);
-extern const struct option_spec sets_options[], standing_options[], reason_options[], revalidate_options[], release_options[], submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
+extern const struct option_spec sets_options[], observe_options[], standing_options[], reason_options[], revalidate_options[], release_options[], submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
     verify_options[], key_options[], shape_options[], token_options[], no_options[];
 
 /* Prints "proteus COMMAND: text" on stderr; the exit status that fits the error. */
@@ -85,6 +86,8 @@ int watch_job(struct cli *cli, const char *id);
 json_t *shape_from_args(const struct cli *cli, int n, int *ret_exit);
 /* {"preset","tp"?,"batch"?} that --model (or the word), --tp and --batch name; new reference, NULL with *ret_exit. */
 json_t *model_from_args(const struct cli *cli, const char *preset, int *ret_exit);
+/* A file, or stdin for "-", up to 64 MiB. */
+bool text_read(const char *path, struct buf *ret, struct err *err) MUST_CHECK;
 /* Adds "NAME=VALUE,NAME=VALUE" to the object, as integers or as strings. */
 bool pairs_add(json_t *to, const char *text, bool integers, struct err *err) MUST_CHECK;
 

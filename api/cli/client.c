@@ -73,12 +73,13 @@ static bool err_from_curl(CURLcode code, const struct client *c, const struct tr
     }
 }
 
-static struct curl_slist *headers_for(const struct client *c, bool has_body, bool stream, const char *last_event_id, const char *extra)
+static struct curl_slist *headers_for(const struct client *c, const char *body_type, bool stream, const char *last_event_id, const char *extra)
 {
     struct curl_slist *list = NULL;
     list = curl_slist_append(list, stream ? "Accept: text/event-stream" : "Accept: application/json, */*");
     list = curl_slist_append(list, "Expect:");
-    list = curl_slist_append(list, has_body ? "Content-Type: application/json" : "Content-Type:");
+    cleanup(str) char *type = xfmt("Content-Type:%s%s", body_type ? " " : "", body_type ? body_type : "");
+    list = curl_slist_append(list, type);
     if (c->token) {
         cleanup(str) char *line = xfmt("Authorization: Bearer %s", c->token);
         list = curl_slist_append(list, line);
@@ -147,13 +148,12 @@ static bool perform(const struct client *c, CURL *curl, struct transfer *t, cons
     return finish(curl, t->reply, err);
 }
 
-bool client_call(const struct client *c, const char *method, const char *path, const json_t *body, const char *header,
+bool client_post(const struct client *c, const char *method, const char *path, const char *content, const char *type, const char *header,
                  size_t limit_bytes, struct reply *ret, struct err *err)
 {
     char text[CURL_ERROR_SIZE] = "";
     cleanup(curl) CURL *curl = curl_easy_init();
-    cleanup(headers) struct curl_slist *headers = headers_for(c, body != NULL, false, NULL, header);
-    cleanup(str) char *content = body ? json_text(body) : NULL;
+    cleanup(headers) struct curl_slist *headers = headers_for(c, content ? type : NULL, false, NULL, header);
     struct transfer t = {.curl = curl, .reply = ret, .limit = limit_bytes};
     if (!curl || !base_set(curl, c, path, &t, text) || curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) ||
         curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method) || curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)c->timeout_s))
@@ -165,12 +165,19 @@ bool client_call(const struct client *c, const char *method, const char *path, c
     return perform(c, curl, &t, text, err);
 }
 
+bool client_call(const struct client *c, const char *method, const char *path, const json_t *body, const char *header,
+                 size_t limit_bytes, struct reply *ret, struct err *err)
+{
+    cleanup(str) char *content = body ? json_text(body) : NULL;
+    return client_post(c, method, path, content, "application/json", header, limit_bytes, ret, err);
+}
+
 bool client_stream(const struct client *c, const char *path, const char *last_event_id, client_piece *piece, void *ctx,
                    struct reply *ret, struct err *err)
 {
     char text[CURL_ERROR_SIZE] = "";
     cleanup(curl) CURL *curl = curl_easy_init();
-    cleanup(headers) struct curl_slist *headers = headers_for(c, false, true, last_event_id, NULL);
+    cleanup(headers) struct curl_slist *headers = headers_for(c, NULL, true, last_event_id, NULL);
     struct transfer t = {.curl = curl, .reply = ret, .limit = REFUSAL_MAX_BYTES, .piece = piece, .ctx = ctx};
     if (!curl || !base_set(curl, c, path, &t, text) || curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) ||
         curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L) || curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, (long)SILENCE_LIMIT_S))

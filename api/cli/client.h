@@ -29,6 +29,10 @@ DEFINE_CLEANUP(reply, struct reply, reply_done(it))
 bool client_call(const struct client *c, const char *method, const char *path, const json_t *body, const char *header,
                  size_t limit_bytes, struct reply *ret, struct err *err) MUST_CHECK;
 
+/* The same with a body of another type; content may be NULL. */
+bool client_post(const struct client *c, const char *method, const char *path, const char *content, const char *type, const char *header,
+                 size_t limit_bytes, struct reply *ret, struct err *err) MUST_CHECK;
+
 /* Pieces of the body as they come; false ends the stream. */
 typedef bool client_piece(void *ctx, const char *bytes, size_t size);
 /* True when the server ended the stream or the callback did. An answer that is not 200 is kept in *ret, nothing is passed on. */

@@ -11,6 +11,7 @@ const struct option_spec submit_options[] = {
     {"model", "PRESET", "instead of --op and --axes: all shapes of a model's decode step (`proteus sets` lists presets)"},
     {"tp", "N[,N...]", "with --model: degrees of tensor parallelism (1)"},
     {"batch", "N[,N...]", "with --model: batches (1)"},
+    {"observed", "N", "instead of --op and --axes: the N observed shapes without a kernel that would save most (with --op: of that one)"},
     {"target", "SM", "e.g. sm_90a; the first device's otherwise"},
     {"generator", "NAME", "template (default), llm or external"},
     {"candidates", "N", "budget: candidates a job"},
@@ -53,6 +54,25 @@ static json_t *what_is_asked_for(const struct cli *cli, int *ret_exit)
 {
     const char *model = args_or(&cli->args, "model", NULL, NULL), *target = args_or(&cli->args, "target", NULL, NULL);
     cleanup(json) json_t *request = NULL, *shapes = json_array();
+    int64_t most = 0;
+    struct err err = {0};
+    if (!args_int(&cli->args, "observed", 1, &most, &err)) {
+        *ret_exit = cli_usage(cli, "%s", err.text);
+        return NULL;
+    }
+    if (most && (model || args_has(&cli->args, "axes"))) {
+        *ret_exit = cli_usage(cli, "--observed takes neither --model nor --axes");
+        return NULL;
+    }
+    if (most) {
+        json_t *observed = json_object();
+        request = json_object();
+        json_put(request, "observed", observed);
+        json_put_int(observed, "most", most);
+        if (args_has(&cli->args, "op"))
+            json_put_str(observed, "op", args_or(&cli->args, "op", NULL, ""));
+        return json_incref(request);
+    }
     if (model && (args_has(&cli->args, "op") || args_has(&cli->args, "axes"))) {
         *ret_exit = cli_usage(cli, "either --model or --op and --axes");
         return NULL;

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define TEXT_LIMIT_BYTES ((size_t)64 << 20)
+
 #define SHAPE_OPTIONS                                                                                  \
     {"op", "NAME", "the operator (`proteus ops` lists them)"},                                         \
     {"axes", "B=4,H=2,...", "the value of each axis; those with a default may be left out"},           \
@@ -36,16 +38,16 @@ bool pairs_add(json_t *to, const char *text, bool integers, struct err *err)
     return json_object_size(to) || err_set(err, ERR_INVALID, "\"%s\" holds no NAME=VALUE", text);
 }
 
-static bool read_text(const char *path, struct buf *ret, struct err *err)
+bool text_read(const char *path, struct buf *ret, struct err *err)
 {
     if (strcmp(path, "-") != 0)
-        return file_read(path, 8 << 20, ret, err);
+        return file_read(path, TEXT_LIMIT_BYTES, ret, err);
     for (char piece[4096];;) {
         size_t n = fread(piece, 1, sizeof piece, stdin);
         if (!n)
             return ferror(stdin) ? err_set(err, ERR_NOT_FOUND, "stdin cannot be read") : true;
-        if (ret->size + n > (8 << 20))
-            return err_set(err, ERR_INVALID, "stdin gives more than 8 MiB");
+        if (ret->size + n > TEXT_LIMIT_BYTES)
+            return err_set(err, ERR_INVALID, "stdin gives more than 64 MiB");
         buf_add(ret, piece, n);
     }
 }
@@ -55,7 +57,7 @@ static json_t *shape_from_file(const struct cli *cli, const char *path, int *ret
     cleanup(buf) struct buf text = {0};
     struct err err = {0};
     json_t *doc = NULL;
-    if (!read_text(path, &text, &err) || !json_parse(buf_cstr(&text), text.size, &doc, &err)) {
+    if (!text_read(path, &text, &err) || !json_parse(buf_cstr(&text), text.size, &doc, &err)) {
         *ret_exit = cli_fail(cli, &err);
         return NULL;
     }

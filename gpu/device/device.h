@@ -9,6 +9,7 @@
 #pragma once
 #include "core/candidate.h"
 #include "core/verdict.h"
+#include "gpu/device/card.h"
 #include "gpu/ptx/ptx.h"
 
 struct device;

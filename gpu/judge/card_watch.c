@@ -8,7 +8,6 @@
  * which runs no stranger's code unless the baseline is the one that is judged.
  */
 #include "core/clock.h"
-#include "gpu/device/card.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>

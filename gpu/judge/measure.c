@@ -7,7 +7,6 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/judge/measure.h"
-#include "gpu/device/card.h"
 #include "gpu/judge/timer_rules.h"
 
 #include <math.h>

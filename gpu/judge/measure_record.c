@@ -1,6 +1,5 @@
 /* What a measurement leaves behind: its record for the certificate, and its raw samples. */
 #include "gpu/judge/measure.h"
-#include "gpu/device/card.h"
 
 #include <math.h>
 

@@ -139,6 +139,7 @@ http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candida
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
 http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;
+http_handler observations_post, observations_list, observations_clear;
 http_handler presets_list, sets_get, sets_post;
 http_handler ops_list, ops_get, ops_put, shape_hash_post;
 http_handler devices_list, signing_key_get, health_get, ready_get, metrics_get, openapi_get, problems_get;

@@ -102,6 +102,8 @@ static bool check_body(struct exchange *ex)
         return refuse(ex, true, ERR_INVALID, "a request of this method has no body");
     if (ex->has_body && ex->head.content_encoding && strcasecmp(ex->head.content_encoding, "identity"))
         return refuse(ex, false, ERR_MEDIA_TYPE, "a body is taken as it is: no Content-Encoding but \"identity\"");
+    if (route->flags & ROUTE_LINES && (!ex->head.content_type || !media_type_is_lines(ex->head.content_type)))
+        return refuse(ex, false, ERR_MEDIA_TYPE, "the body must be JSON lines, sent with \"Content-Type: application/x-ndjson\"");
     if (!(route->flags & ROUTE_JSON))
         return true;
     if (!ex->has_body && (route->flags & ROUTE_OPTIONAL))

@@ -25,6 +25,7 @@ enum route_flags {
     ROUTE_COMMITS = 2,    /* writes to the store: runs on a worker thread */
     ROUTE_WAITS = 4,      /* may ask for a wait */
     ROUTE_HIDDEN = 8,     /* not part of the contract in openapi.yaml (files of the dashboard) */
+    ROUTE_LINES = 32,     /* has a body of JSON lines, and must; the handler parses it */
     ROUTE_OPTIONAL = 16,  /* with ROUTE_JSON: the body may be left out */
 };
 struct route {
@@ -125,6 +126,7 @@ bool url_decode(char *text, bool slashes);
 bool host_is_local(const char *host);                           /* localhost, 127.0.0.1, [::1], each with :port or not */
 bool origin_is_same(const char *origin, const char *host);
 bool media_type_is_json(const char *content_type);
+bool media_type_is_lines(const char *content_type);             /* application/x-ndjson, application/jsonl */
 
 /* ---- the server ---- */
 struct http_config {

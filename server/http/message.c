@@ -229,12 +229,11 @@ bool origin_is_same(const char *origin, const char *host)
     return from && host && !strcasecmp(from, host);
 }
 
-bool media_type_is_json(const char *content_type)
+static bool media_type_is(const char *content_type, const char *want)
 {
-    static const char want[] = "application/json";
-    if (strncasecmp(content_type, want, sizeof want - 1))
+    if (strncasecmp(content_type, want, strlen(want)))
         return false;
-    const char *rest = content_type + sizeof want - 1;
+    const char *rest = content_type + strlen(want);
     rest += strspn(rest, " \t");
     if (!*rest)
         return true;
@@ -242,6 +241,16 @@ bool media_type_is_json(const char *content_type)
         return false;
     rest += 1 + strspn(rest + 1, " \t");
     return !*rest || !strcasecmp(rest, "charset=utf-8") || !strcasecmp(rest, "charset=\"utf-8\"");
+}
+
+bool media_type_is_json(const char *content_type)
+{
+    return media_type_is(content_type, "application/json");
+}
+
+bool media_type_is_lines(const char *content_type)
+{
+    return media_type_is(content_type, "application/x-ndjson") || media_type_is(content_type, "application/jsonl");
 }
 
 static int hex_digit(char c)

@@ -13,6 +13,7 @@
 #include "core/minisign.h"
 #include "core/shape.h"
 #include "server/generate/generate.h"
+#include "server/jobs/observed.h"
 #include "server/jobs/shelf.h"
 
 #include <pthread.h>
@@ -50,6 +51,8 @@ struct entry {
     bool woken;                          /* something came while it was under work */
     bool waits;                          /* it waits for candidates from outside, or for a runner to take one that came */
     int64_t deadline_ns;                 /* parked: when it is looked at again without being woken */
+    double saving_ns;                    /* what its open shapes would save, as far as is known (observed.h) */
+    int64_t since_ns;                    /* when it came */
     int failures;                        /* steps in a row whose result could not be written */
     int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
     atomic_bool cancelled;
@@ -61,6 +64,8 @@ struct jobs {
     _Atomic(const struct op_set *) ops;
     const struct signer *signer;
     int thread_count;
+    pthread_t estimator;                 /* estimate.c */
+    bool estimating, news;               /* it runs; there may be something to estimate or to weigh. news: under the lock */
     pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
     atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
     pthread_mutex_t lock;                /* guards what follows */
@@ -73,11 +78,19 @@ struct jobs {
 /* ---- scheduler.c ---- */
 /* A place in the queue before the job is durable. ERR_BUSY. */
 bool entry_reserve(struct jobs *j, const char *id, struct entry **ret, struct err *err) MUST_CHECK;
-void entry_ready(struct jobs *j, struct entry *e);
+void entry_ready(struct jobs *j, struct entry *e, double saving_ns);
 void entry_drop(struct jobs *j, struct entry *e);
 void entry_wake(struct jobs *j, const char *id, bool cancel);   /* one that is not there: nothing */
 /* Sleeps unless the jobs stop or this one is cancelled; true if it slept on. */
 bool entry_sleep(struct jobs *j, struct entry *e, int64_t ns);
+
+/* ---- estimate.c: what shapes would save ---- */
+/* Of a job's open shapes together. */
+double job_saving_ns(struct jobs *j, const json_t *job);
+/* The waiting shape that would save most (the first of equals); -1: none waits. */
+int job_pick(struct jobs *j, const json_t *job);
+bool estimator_start(struct jobs *j);
+void estimator_stop(struct jobs *j);     /* j->stopping is set */
 
 /* ---- job.c: documents ---- */
 struct job_request {

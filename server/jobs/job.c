@@ -67,6 +67,8 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
     json_put_str(doc, "op", operators_of(r));
     if (r->model)
         json_put(doc, "model", json_deep_copy(r->model));
+    if (r->listed && !r->model)
+        json_put_bool(doc, "observed", true);
     json_put_str(doc, "generator", r->generator->name);
     json_put_str(doc, "state", job_state_name(JOB_QUEUED));
     put_now(doc, "created");

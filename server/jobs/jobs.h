@@ -7,7 +7,7 @@
  *
  * Documents, as they are stored and shown (members marked ? may be absent; times RFC 3339, durations as named):
  *
- * Job        {"id","op": "*" where its shapes are of several,"model"?: as asked for,"generator","state","created","started"?,"finished"?,
+ * Job        {"id","op": "*" where its shapes are of several,"model"?: as asked for,"observed"?: true where they are the field's,"generator","state","created","started"?,"finished"?,
  *             "reuse","target","caller"?,"seed",
  *             "budget":{"candidates","gpu_seconds"|null,"wall_seconds","tokens"|null},
  *             "spent":{"candidates","gpu_seconds","wall_seconds","tokens"},
@@ -62,6 +62,8 @@ struct jobs_config {
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
+    int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
+    int64_t order_wait_ns;          /* a job that has waited so long goes first, whatever others would save; 0: always in order of arrival */
     const char *default_target;
     const struct generator *(*find_generator)(const char *name);   /* NULL: generator_find */
 };
@@ -112,5 +114,7 @@ bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order 
  * best. ERR_CONFLICT: it is not held, or was refused.
  */
 bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
+/* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
+void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);

@@ -170,7 +170,7 @@ static bool ask(struct jobs *j, ask_once *once, const char *about, const struct 
         bool is_new = false;
         if (once(j, about, o, id.text, ret, &is_new, &why)) {
             if (is_new)
-                entry_ready(j, entry);
+                entry_ready(j, entry, 0);
             else
                 entry_drop(j, entry);
             return true;

@@ -1,5 +1,5 @@
 /*
- * The list of open jobs, in order of arrival, and the runner threads that take from it. A job waits for a runner (ready), is under
+ * The list of open jobs, in order of arrival, and the runner threads that take from it, what would save most first. A job waits for a runner (ready), is under
  * work (running), or waits for something from outside or for better times (parked, until woken or its deadline).
  *
  * One more thread, the keeper, never judges: it looks after jobs that wait for candidates when their deadline has come, so that a
@@ -21,6 +21,7 @@ static struct entry *append(struct jobs *j, const char *id, enum entry_state sta
 {
     struct entry *e = xalloc(sizeof *e);
     snprintf(e->id, sizeof e->id, "%s", id);
+    e->since_ns = clock_mono_ns();
     e->state = state;
     *j->tail = e;
     j->tail = &e->next;
@@ -53,9 +54,10 @@ static void remove_entry(struct jobs *j, struct entry *e)
     free(e);
 }
 
-void entry_ready(struct jobs *j, struct entry *e)
+void entry_ready(struct jobs *j, struct entry *e, double saving_ns)
 {
     pthread_mutex_lock(&j->lock);
+    e->saving_ns = saving_ns;
     e->state = ENTRY_READY;
     pthread_cond_broadcast(&j->work);
     pthread_mutex_unlock(&j->lock);
@@ -107,7 +109,25 @@ bool entry_sleep(struct jobs *j, struct entry *e, int64_t ns)
     return slept;
 }
 
-/* The first job that may be worked on; NULL when the jobs stop. The lock is held. */
+/*
+ * Of the jobs that may be worked on: the first that has waited too long, else the one that would save most, the first of equals.
+ * A job that has begun goes on before others are looked at.
+ */
+static struct entry *choose(struct jobs *j, int64_t now_ns)
+{
+    struct entry *best = NULL;
+    for (struct entry *e = j->head; e; e = e->next) {
+        if (e->state != ENTRY_READY)
+            continue;
+        if (e->wall_from_ns || now_ns - e->since_ns >= j->config.order_wait_ns)
+            return e;
+        if (!best || e->saving_ns > best->saving_ns)
+            best = e;
+    }
+    return best;
+}
+
+/* The next job to work on; NULL when the jobs stop. The lock is held. */
 static struct entry *take(struct jobs *j)
 {
     while (!j->stopping) {
@@ -115,13 +135,14 @@ static struct entry *take(struct jobs *j)
         for (struct entry *e = j->head; e; e = e->next) {
             if (e->state == ENTRY_PARKED && e->deadline_ns <= now_ns)
                 e->state = ENTRY_READY;
-            if (e->state == ENTRY_READY) {
-                e->state = ENTRY_RUNNING;
-                e->woken = false;
-                return e;
-            }
             if (e->state == ENTRY_PARKED && e->deadline_ns < next_ns)
                 next_ns = e->deadline_ns;
+        }
+        struct entry *e = choose(j, now_ns);
+        if (e) {
+            e->state = ENTRY_RUNNING;
+            e->woken = false;
+            return e;
         }
         wait_work(j, next_ns);
     }
@@ -255,10 +276,15 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
     while (j->thread_count < runners && pthread_create(&j->threads[j->thread_count], NULL, runner_main, j) == 0)
         j->thread_count++;
     if (j->thread_count && pthread_create(&j->keeper, NULL, keeper_main, j) == 0) {
-        *ret = j;
-        return true;
+        if (estimator_start(j)) {
+            *ret = j;
+            return true;
+        }
+        stop_threads(j);
+        pthread_join(j->keeper, NULL);
+    } else {
+        stop_threads(j);
     }
-    stop_threads(j);
     jobs_free(j);
     return err_set(err, ERR_UNAVAILABLE, "cannot start a runner thread");
 }
@@ -269,6 +295,7 @@ void jobs_stop(struct jobs *j)
         return;
     stop_threads(j);
     pthread_join(j->keeper, NULL);
+    estimator_stop(j);
     jobs_free(j);
 }
 

@@ -138,9 +138,9 @@ static enum step_result step_pick(struct run *r)
             }
         return run_commit(r, store_batch_new(), next, NULL);
     }
-    json_array_foreach(json_object_get(r->job, "shapes"), i, shape)
-        if (strcmp(shape_state(shape), "waiting") == 0)
-            return begin_shape(r, (int)i);
+    int best = job_pick(r->j, r->job);
+    if (best >= 0)
+        return begin_shape(r, best);
     if (!shapes_in(r->job, "searching", "searching"))
         return end_job(r);
     json_t *next = run_next(r);   /* only a job of external candidates has shapes under search here */
@@ -355,8 +355,8 @@ static enum step_result judge_current(struct run *r, const char *mode,
     switch (judge_candidate(r, record, is_baseline ? "full" : mode, &a, &err)) {
     case JUDGED: break;
     case JUDGE_STOP: return STEP_FAILED;
-    case JUDGE_GIVE_UP:      /* one shape out of a model's many does not take the others with it */
-        return is_baseline && json_object_get(r->job, "model") ? settle_refused(r, record, &err) : run_fail(r, &err);
+    case JUDGE_GIVE_UP:      /* one of a model's many shapes, or of the field's, does not take the others with it */
+        return is_baseline && (json_object_get(r->job, "model") || json_object_get(r->job, "observed")) ? settle_refused(r, record, &err) : run_fail(r, &err);
     case JUDGE_REFUSED: return settle_refused(r, record, &err);
     }
     return is_baseline ? settle_baseline(r, record, &a) : settle(r, record, &a);

@@ -181,7 +181,7 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
 
 static bool take_request(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f, struct err *err)
 {
-    static const char *const keys[] = {"op", "shapes", "model", "dtypes", "target", "generator", "budget", "baseline", "reuse", NULL};
+    static const char *const keys[] = {"op", "shapes", "model", "observed", "dtypes", "target", "generator", "budget", "baseline", "reuse", NULL};
     if (!json_is_object(request)) {
         faults_add(f, "", "an object with op and shapes is needed");
         return err_set(err, ERR_INVALID, "the job request is not an object");
@@ -298,7 +298,7 @@ bool jobs_submit_once(struct jobs *j, const json_t *request, const char *caller,
         bool open = false;
         if (write_job(j, &r, id.text, caller, key, answer, ret_job, ret_as_of, &open, &why)) {
             if (open)
-                entry_ready(j, entry);
+                entry_ready(j, entry, job_saving_ns(j, *ret_job));
             else
                 entry_drop(j, entry);
             return true;

@@ -15,6 +15,17 @@ static const char what[] =
     "Floor: the least bytes and operations at the card's data sheet; of the roofline: against what this card's own copy reached, where it was "
     "measured.";
 
+/* Whether the id holds one of "a|b|c". */
+static bool is_wanted(const char *id, const char *patterns)
+{
+    cleanup(str) char *copy = xstrdup(patterns);
+    char *save = NULL;
+    for (char *one = strtok_r(copy, "|", &save); one; one = strtok_r(NULL, "|", &save))
+        if (strstr(id, one))
+            return true;
+    return false;
+}
+
 /* list SHARE BENCH K/N RESULTS [PATTERN]: a line for each cell of the shard that is not done: ID, operator, axes, dtypes, hash. */
 static bool list(char **args, int count, struct err *err)
 {
@@ -28,7 +39,7 @@ static bool list(char **args, int count, struct err *err)
     for (int i = 0, place = 0; i < c.count; i++) {
         const struct cell *cell = &c.list[i];
         const json_t *done = results_find(results, cell->id);
-        if (count > 4 && !strstr(cell->id, args[4]))
+        if (count > 4 && !is_wanted(cell->id, args[4]))
             continue;
         if (place++ % n != k - 1 || (done && !json_str(done, "failed", NULL)))
             continue;
