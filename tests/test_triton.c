@@ -108,6 +108,7 @@ static void test_honest(void)
     check_str(json_string_value(json_array_get(args, 5)), "$null");
     check_int(json_int(json_object_get(r.certificate, "triton"), "hidden", -1), 2);
     check_int(json_int(json_object_get(r.figures, "triton"), "num_warps", -1), 4);
+    check_str(json_str(json_object_get(r.certificate, "triton"), "version", ""), "3.6.0");
     check(r.blob_count == 2 && !strstr(buf_cstr(&r.blobs[0].bytes), "/usr/lib/python3"));
     /* As the other side: first compiled for itself, then with the PTX that is known. */
     for (int known = 0; known < 2; known++) {

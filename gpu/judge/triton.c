@@ -95,6 +95,10 @@ static bool settle(struct judge *j, struct judge_side *s, const json_t *answer, 
         return true;
     }
     s->triton_made = json_incref(json_object_get(answer, "made"));
+    if (json_is_object(s->triton_made)) {       /* by whom, for the certificate */
+        json_put_str(s->triton_made, "version", j->python->triton);
+        json_put_str(s->triton_made, "python", j->python->version);
+    }
     if (!plan_take_triton(&s->plan, s->triton_made, why, sizeof why))
         verdict_set(v, VERDICT_REJECTED_PLAN, "compile", "%s", why);
     return true;
