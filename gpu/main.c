@@ -73,6 +73,7 @@ static bool write_result(const char *path, const struct judge_result *r, struct 
 }
 
 static int run_judge_file(const struct options *o, const struct judge_config *c);
+static int run_serve_estimates(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
 static int run_canaries(const struct options *o, const struct judge_config *c);
 static int run_selftest(const struct options *o, const struct judge_config *c);
@@ -90,6 +91,7 @@ static const struct {
     {"canaries", "[OP|DIR]...", "checks that operators tell wrong results from right ones (default: all of them)", run_canaries, true},
     {"selftest", "", "runs the red-team corpus: attacks must be caught, honest kernels accepted", run_selftest, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
+    {"serve-estimates", "", "estimates of several candidates from stdin, in frames", run_serve_estimates, true},
     {"serve-op", "", "builds and checks an operator from stdin, in frames", run_serve_op, false},
 };
 
@@ -97,8 +99,8 @@ static void print_help(FILE *to)
 {
     fprintf(to, "usage: proteus-gpu COMMAND [FLAGS]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fprintf(to, "  %-14s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
-    fprintf(to, "  %-14s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
+        fprintf(to, "  %-15s %-26s %s\n", commands[i].name, commands[i].arguments, commands[i].text);
+    fprintf(to, "  %-15s %-26s %s\n", "emulate", "FILE ..", "checks a kernel on the CPU, without a GPU; see proteus-gpu emulate --help");
     fprintf(to, "\n");
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         fprintf(to, "  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
@@ -244,6 +246,21 @@ static int run_judge(const struct options *o, const struct judge_config *c)
         || !judge_run(c, task.json, send_progress, gone, &s, &result, &err) || !answer(out, &result, &err))
         return serve_error(out, &err);
     return 0;
+}
+
+/* WIRE_JUDGE with a shape and candidates in, WIRE_RESULT with an estimate each out. */
+static int run_serve_estimates(const struct options *o, const struct judge_config *c)
+{
+    (void)o;
+    cleanup(fd) int out = take_stdout();
+    struct session s = {.out = out};
+    struct err err = {0};
+    cleanup(wire_frame) struct wire_frame task = {0};
+    cleanup(json) json_t *doc = NULL;
+    if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err) ||
+        !judge_estimates(c, task.json, gone, &s, &doc, &err))
+        return serve_error(out, &err);
+    return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
 }
 
 /* ---- judge-file ---- */

@@ -514,3 +514,46 @@ bool spawn_op(const struct spawn_config *config, const json_t *request, judge_ca
     v = (struct op_verdict){.where = ""};
     return true;
 }
+
+/* As many estimates as candidates, each a positive number or null. */
+static bool take_estimates(const json_t *doc, size_t count, json_t **ret, struct err *err)
+{
+    json_t *list = json_object_get(doc, "estimates"), *one;
+    size_t i;
+    if (!json_is_array(list) || json_array_size(list) != count)
+        return err_set(err, ERR_UPSTREAM, "not one estimate for each candidate");
+    json_array_foreach(list, i, one) {
+        const json_t *ns = json_object_get(one, "ns");
+        if (!json_is_object(one) || (!json_is_null(ns) && !positive(ns)))
+            return err_set(err, ERR_UPSTREAM, "estimate %zu is not a positive number", i);
+    }
+    *ret = json_incref(list);
+    return true;
+}
+
+bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
+                     struct err *err)
+{
+    cleanup(process) struct process p = {.in = -1, .out = -1, .err_fd = -1};
+    cleanup(wire_frame) struct wire_frame f = {0};
+    cleanup(json) json_t *list = NULL;
+    struct err local = {0};
+    bool end = false;
+    if (!process_start(&p, config, "serve-estimates", err))
+        return false;
+    struct talk t = {.p = &p, .deadline_ns = clock_mono_ns() + config->wall_limit_ns, .limit_ns = config->wall_limit_ns,
+                     .cancelled = cancelled, .ctx = ctx, .reader = {.max_blob_bytes = 0}};
+    bool sent = wire_send_json_by(p.in, WIRE_JUDGE, request, t.deadline_ns, &local);
+    bool ok = (sent || local.code == ERR_UPSTREAM) && next_frame(&t, &f, &end, &local) &&
+              (!end || err_set(&local, ERR_UPSTREAM, "it ended without an answer")) && wire_expect(&f, WIRE_RESULT, &local) &&
+              take_estimates(f.json, json_array_size(json_object_get(request, "candidates")), &list, &local) && exit_clean(&p, &local);
+    wire_reader_done(&t.reader);
+    if (!ok) {
+        if (local.code == ERR_CONFLICT && strcmp(local.text, "cancelled") == 0)
+            return err_set(err, ERR_CONFLICT, "cancelled");
+        with_circumstances(&p, "nothing was estimated", &local);
+        return err_set(err, local.code, "%s", local.text);
+    }
+    *ret = steal(&list);
+    return true;
+}

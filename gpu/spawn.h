@@ -66,5 +66,11 @@ void op_verdict_done(struct op_verdict *v);
 DEFINE_CLEANUP(op_verdict, struct op_verdict, op_verdict_done(it))
 bool spawn_op(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, struct op_verdict *ret,
               struct err *err) MUST_CHECK;
+/*
+ * What the emulator estimates of candidates, without a card and without judging them: request {"shape","op_digest"?,"candidates":[...]},
+ * *ret a list as long: [{"ns": N | null,"why"?,"resources"?}]. New reference.
+ */
+bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
+                     struct err *err) MUST_CHECK;
 /* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?,"triton":{"version"|null,"python"|"missing"}},"version"}; new reference. */
 bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *err) MUST_CHECK;

@@ -185,6 +185,13 @@ static void choose_target(struct server *s)
     s->app.default_target = s->target;
 }
 
+/* As many as leave the judges half of the processors. */
+static int estimate_processes(const struct config *c)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    return c->estimate_processes > 0 ? (int)c->estimate_processes : cpus > 1 ? (int)(cpus / 2) : 1;
+}
+
 static void on_events(void *ctx, int64_t last)
 {
     (void)last;
@@ -216,7 +223,7 @@ static bool start(struct server *s, struct err *err)
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
-        .judge_retries = (int)c->judge_retries, .default_target = s->target};
+        .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries, .default_target = s->target};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }

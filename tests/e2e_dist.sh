@@ -31,10 +31,16 @@ for _ in $(seq 100); do grep -q 'listening on' "$dir/out" && break; sleep 0.1; d
 url=$(sed -n 's/^proteusd: listening on //p' "$dir/out")
 [ -n "$url" ] || { cat "$dir/err" >&2; fail "proteusd does not serve"; }
 (in_root $bin/proteus ops --server "$url") | grep -q rmsnorm || fail "the operators are not found beside the programs"
+(in_root $bin/proteus sets --server "$url") | grep -q qwen3.5-122b || fail "the model presets are not found beside the programs"
+for at in 'tp=1&batch=1' 'tp=8&batch=1,2,4,8' 'tp=2&batch=256'; do   # each operator that the presets name is there
+    for preset in $(curl -fsS "$url/v1/presets" | grep -o '"name":"[^"]*"' | cut -d'"' -f4); do
+        curl -fsS "$url/v1/sets/$preset?$at" | grep -q '"missing":\[{' || fail "the set $preset?$at cannot be had"
+    done
+done
 curl -fsS "$url/" | grep -q '<title>Proteus' || fail "the dashboard is not found beside the programs"
 curl -fsS "$url/openapi.yaml" | grep -q '^openapi:' || fail "openapi.yaml is not found beside the programs"
 kill "$server" && wait "$server"
 status=$?
 server=
 [ $status = 0 ] || fail "proteusd ended with $status"
-echo "7 checks, 0 failed"
+echo "9 checks, 0 failed"

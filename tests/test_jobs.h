@@ -22,7 +22,7 @@ static json_t *candidate_doc(const char *source)
                      "scale", "grid", "R", "block", 32, "args", "x", "y", "notes", "from the list");
 }
 
-static bool script_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
+__attribute__((unused)) static bool script_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
 {
     (void)err;
     check(in->candidates_left > 0 && in->baseline_ns > 0);
@@ -36,8 +36,8 @@ static bool script_propose(const struct gen_input *in, struct gen_proposal *ret,
     return true;
 }
 
-static const struct generator script_generator = {"template", script_propose}, external_generator = {"external", NULL};
-static const struct generator *find_generator(const char *name)
+static const struct generator script_generator = {.name = "template", .propose = script_propose}, external_generator = {.name = "external"};
+__attribute__((unused)) static const struct generator *find_generator(const char *name)
 {
     return strcmp(name, "template") == 0 ? &script_generator : strcmp(name, "external") == 0 ? &external_generator : NULL;
 }

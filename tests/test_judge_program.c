@@ -77,6 +77,27 @@ static void test_answer(void)
     check(wrong.certificate == NULL);
 }
 
+/* Estimates of several at once: what does not compile has none, the same twice has the same, and no verdict comes with it. */
+static void test_estimates(void)
+{
+    struct spawn_config c = config();
+    struct err err = {0};
+    cleanup(json) json_t *task = task_of(0), *request = json_object(), *list = NULL, *broken = json_deep_copy(json_object_get(task, "candidate"));
+    json_put_str(broken, "source", "this is no kernel");
+    json_put(request, "shape", json_incref(json_object_get(task, "shape")));
+    json_put(request, "candidates", json_pack("[O,O,O]", json_object_get(task, "candidate"), broken, json_object_get(task, "candidate")));
+    check(spawn_estimates(&c, request, NULL, NULL, &list, &err));
+    check_int(json_array_size(list), 3);
+    double first = json_num(json_array_get(list, 0), "ns", 0), third = json_num(json_array_get(list, 2), "ns", 0);
+    check(first > 100 && first < 1e6 && first == third);
+    check(json_is_null(json_object_get(json_array_get(list, 1), "ns")));
+    check(strstr(json_str(json_array_get(list, 1), "why", ""), "compile_error"));
+    check(json_int(json_array_get(json_object_get(json_array_get(list, 0), "resources"), 0), "registers", 0) > 0);
+    json_put(request, "candidates", json_object());
+    cleanup(json) json_t *none = NULL;
+    check(!spawn_estimates(&c, request, NULL, NULL, &none, &err) && err.code == ERR_INVALID);
+}
+
 static void test_devices(void)
 {
     struct spawn_config c = config();
@@ -264,6 +285,7 @@ int main(int argc, char **argv)
     program = argv[1], ops_dir = argv[2], source = buf_take(&text);
     signal(SIGPIPE, SIG_IGN);
     test_answer();
+    test_estimates();
     test_devices();
     killed("child run_sim", "run_sim child");
     compiler_killed();

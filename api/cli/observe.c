@@ -99,6 +99,17 @@ static const char *basis_word(const json_t *order)
     return "-";
 }
 
+/* "2.000 s", "46.6 ms": what many launches would save together. */
+static void saving_text(struct buf *to, double ns)
+{
+    static const struct { double least; const char *format, *unit; } table[] = {{1e9, "%.3f", "s"}, {1e6, "%.1f", "ms"}, {0, "%.1f", "us"}};
+    size_t i = 0;
+    while (ns < table[i].least)
+        i++;
+    buf_fmt(to, table[i].format, ns / (table[i].least > 0 ? table[i].least : 1e3));
+    buf_fmt(to, " %s", table[i].unit);
+}
+
 static int show(struct cli *cli)
 {
     const char *op = args_or(&cli->args, "op", NULL, NULL);
@@ -123,13 +134,15 @@ static int show(struct cli *cli)
     table_start(&t, "SHAPE HASH|OPERATOR|>COUNT|>WOULD SAVE|BASED ON|KERNEL|AXES", &heads);
     json_array_foreach(json_object_get(r.doc, "observations"), i, entry) {
         const json_t *shape = json_object_get(entry, "shape"), *order = json_object_get(entry, "order"), *kernel = json_object_get(entry, "kernel");
-        cleanup(buf) struct buf axes = {0};
+        cleanup(buf) struct buf axes = {0}, saving = {0};
+        double ns = json_num(order, "saving_ns", 0);
         bool measured = !strcmp(json_str(order, "based_on", ""), "measured");
+        saving_text(&saving, ns > 0 ? ns : 0);
         axes_text(&axes, json_object_get(shape, "axes"));
         table_cell(&t, STYLE_PLAIN, "%s", json_str(entry, "shape_hash", "?"));
         table_cell(&t, STYLE_PLAIN, "%s", json_str(shape, "op", "?"));
         table_cell(&t, STYLE_PLAIN, "%lld", (long long)json_int(entry, "count", 0));
-        table_cell(&t, STYLE_PLAIN, "%s%.3f s", measured ? "" : "~", json_num(order, "saving_ns", 0) / 1e9);
+        table_cell(&t, STYLE_PLAIN, "%s%s", measured ? "" : "~", buf_cstr(&saving));
         table_cell(&t, STYLE_PLAIN, "%s", basis_word(order));
         table_cell(&t, STYLE_PLAIN, "%s", json_is_object(kernel) ? evidence_word(kernel) : "none");
         table_cell(&t, STYLE_DIM, "%s", buf_cstr(&axes));

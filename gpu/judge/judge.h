@@ -60,6 +60,12 @@ typedef bool judge_cancelled_fn(void *ctx);     /* looked at about every 100 ms;
 /* task: as documented in gpu/spawn.h. False: our failure, judge again. */
 bool judge_run(const struct judge_config *config, const json_t *task, judge_progress_fn *progress, judge_cancelled_fn *cancelled,
                void *ctx, struct judge_result *ret, struct err *err) MUST_CHECK;
+/*
+ * Estimates of candidates that a search thinks of, by the emulator, without a card and without a verdict: request {"shape","op_digest"?,
+ * "candidates":[...at most 64]}, *ret {"estimates":[{"ns": N | null where it does not build or run,"why"?,"resources"?}, one each]}.
+ */
+bool judge_estimates(const struct judge_config *config, const json_t *request, judge_cancelled_fn *cancelled, void *ctx, json_t **ret,
+                     struct err *err) MUST_CHECK;
 /* {"devices","sandbox","toolkit","version"}: gpu/spawn.h. New reference. */
 bool judge_devices(const struct judge_config *config, json_t **ret, struct err *err) MUST_CHECK;
 

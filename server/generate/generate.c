@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const struct generator generators[] = {
-    {"template", template_propose},
-    {"external", NULL},
+    {"template", template_propose, template_wants},
+    {"external", NULL, NULL},
 };
 
 const struct generator *generator_find(const char *name)

@@ -25,6 +25,12 @@ struct gen_input {
     int64_t candidates_left;            /* of the budget, for this shape */
     uint64_t seed;                      /* of the job */
     bool measured;                      /* times are measurements (a card), not estimates */
+    /*
+     * What is known before anything was judged; either may be NULL. Both are kept with the job, so that a restart sees the same.
+     * estimates: [{"template","params","ns": by the emulator | null where it does not compile or run,"why"?}], never measurements.
+     * neighbours: the best settings of the nearest shapes, nearest first: [{"template","params","shape"?: text to show}].
+     */
+    const json_t *estimates, *neighbours;
 };
 struct gen_proposal {
     bool done;                          /* nothing more worth trying; `reason` says why */
@@ -38,9 +44,18 @@ DEFINE_CLEANUP(gen_proposal, struct gen_proposal, gen_proposal_done(it))
 struct generator {
     const char *name;                                   /* "template" */
     bool (*propose)(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
+    /*
+     * Which candidates to estimate next, at most `most` in all with those that in->estimates has: an array of {"template","params",
+     * "candidate"}, empty when there is nothing more to ask; new reference. NULL: this one has no use for estimates.
+     */
+    bool (*wants)(const struct gen_input *in, int most, json_t **ret, struct err *err);
 };
 /* The template search (template.c): parameters of the operator's templates, chosen by what the history says. */
 bool template_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
+
+/* Every setting that fits the shape: [{"template","params"},...]; new reference. For those who play searches again. */
+bool template_every(const struct gen_input *in, json_t **ret, struct err *err);
+bool template_wants(const struct gen_input *in, int most, json_t **ret, struct err *err);
 
 /* NULL: there is none of that name here ("llm" for now); "external" has a NULL propose. */
 const struct generator *generator_find(const char *name);

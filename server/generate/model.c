@@ -101,7 +101,7 @@ static double choose_weights(struct model *m)
     return try_weights(m, choice);
 }
 
-struct model *model_fit(const double *x, const double *y, int count, int dims, double noise)
+struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least)
 {
     if (count < 1 || count > MODEL_MAX_SEEN || dims < 1 || dims > MODEL_MAX_DIMS)
         return NULL;
@@ -120,7 +120,7 @@ struct model *model_fit(const double *x, const double *y, int count, int dims, d
         m->mean += y[i] / count;
     for (int i = 0; i < count; i++)
         squares += (y[i] - m->mean) * (y[i] - m->mean);
-    m->scale = fmax(sqrt(squares / count), fmax(noise, 0.01));
+    m->scale = fmax(sqrt(squares / count), fmax(noise, fmax(least, 0.01)));
     for (int i = 0; i < count; i++)
         m->z[i] = (y[i] - m->mean) / m->scale;
     if (!isfinite(choose_weights(m))) {
@@ -155,10 +155,8 @@ void model_predict(const struct model *m, const double *x, double *ret_mean, dou
     *ret_deviation = m->scale * sqrt(fmax(1 - explained, 0));
 }
 
-double model_improvement(const struct model *m, const double *x, double best)
+double model_improvement(double mean, double deviation, double best)
 {
-    double mean, deviation;
-    model_predict(m, x, &mean, &deviation);
     if (deviation < 1e-12)
         return fmax(best - mean, 0);
     double z = (best - mean) / deviation;

@@ -12,9 +12,10 @@
 #define MODEL_MAX_SEEN 256              /* results beyond are left out, the slowest first */
 
 struct model;
-/* x: count rows of dims values in [0, 1]; y: log of the time; noise: its deviation. NULL if the matrix can't be solved. */
-struct model *model_fit(const double *x, const double *y, int count, int dims, double noise);
+/* x: count rows of dims values in [0, 1]; y: log of the time; noise: its deviation; least: what y varies by at least, however alike the
+ * first few are. NULL if the matrix can't be solved. */
+struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least);
 void model_free(struct model *m);
 void model_predict(const struct model *m, const double *x, double *ret_mean, double *ret_deviation);
-/* Expected amount by which x falls below `best`. */
-double model_improvement(const struct model *m, const double *x, double best);
+/* Expected amount by which what is foretold so falls below `best`. */
+double model_improvement(double mean, double deviation, double best);

@@ -1,6 +1,7 @@
 /*
  * The template search. Settings of an operator's templates are proposed in this order:
  *
+ *   neighbour what is best at the nearest shapes, where that is known
  *   default   each template's defaults, once
  *   step      one parameter of the best changed by one value, until each has been moved once; first where the file says it
  *             helps against what bounds the best
@@ -8,46 +9,20 @@
  *   model     the setting with the largest expected improvement by a Gaussian process over the results (model.h), near the best
  *             as long as that promises something, else anywhere
  *
+ * Where there are estimates of the emulator (prior.c), they stand in for defaults, steps and exploring: the first is the one that
+ * is estimated best, and the process is over what the estimates leave unexplained.
+ *
  * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled. It ends when
  * nothing untried promises more than the noise. Nothing is kept between calls: all is read from the history, so that a restart
  * proposes the same.
  */
-#include "server/generate/generate.h"
-
-#include "core/rng.h"
-#include "server/generate/model.h"
-#include "server/generate/template_file.h"
+#include "server/generate/search.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_FAILURES 12                 /* in a row from the start: then nothing works here */
-#define EXPLORE_EVERY 6                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
-#define EXPLORE_UNTIL 20
-#define LEAST_GAIN 5e-4                  /* expected; less is not worth a try */
-#define NEAR_STEPS 2                     /* values away from the best: where the model is asked first */
-#define NEAR_GAIN 2e-3                   /* and what it must promise there */
+#define LEFT_OPEN 0.06                   /* log: how far the estimate is off from setting to setting, as long as few results say so */
 #define CLIP 0.5                         /* log: how much slower than the best still tells something */
-
-enum fate { UNTRIED, WORKED, FAILED, AVOIDED };
-struct space {
-    const struct template *t;
-    struct setting *list;
-    int count, first;                    /* settings; index of the default */
-    int worked, failed;
-    enum fate *fate;
-    double *cost;                        /* log of ns, where WORKED */
-    const struct gen_past **past;        /* where tried */
-    struct model *model;                 /* NULL: too little is known */
-};
-struct search {
-    const struct gen_input *in;
-    int space_count;
-    struct space spaces[TEMPLATE_MAX];
-    int best_space, best;                /* -1: nothing works yet */
-    double noise;
-};
-struct choice { int space, index; const char *move; char why[512]; };
 
 static void search_done(struct search *s)
 {
@@ -57,13 +32,16 @@ static void search_done(struct search *s)
         free(s->spaces[i].cost);
         free(s->spaces[i].past);
         model_free(s->spaces[i].model);
+        free(s->spaces[i].estimate);
+        free(s->spaces[i].prior);
+        free(s->spaces[i].prior_deviation);
     }
 }
 DEFINE_CLEANUP(search, struct search, search_done(it))
 
 /* ---- what the history says ---- */
 
-static int setting_index(const struct space *sp, const struct setting *p)
+int setting_index(const struct space *sp, const struct setting *p)
 {
     for (int i = 0; i < sp->count; i++)
         if (!memcmp(&sp->list[i], p, sizeof *p))
@@ -71,7 +49,21 @@ static int setting_index(const struct space *sp, const struct setting *p)
     return -1;
 }
 
-static int64_t spilled_bytes(const struct gen_past *past)
+/* The one that is nearest, itself if it fits; -1: none fits. */
+int setting_nearest(const struct space *sp, const struct setting *p)
+{
+    int found = -1, least = 0;
+    for (int i = 0; i < sp->count; i++) {
+        int far = distance(&sp->list[i], p, sp->t->param_count);
+        if (found < 0 || far < least) {
+            found = i;
+            least = far;
+        }
+    }
+    return found;
+}
+
+int64_t spilled_bytes(const struct gen_past *past)
 {
     int64_t sum = 0;
     size_t i;
@@ -158,17 +150,17 @@ static void avoid_spills(struct space *sp)
     }
 }
 
-static void coordinates(const struct template *t, const struct setting *p, double *ret)
+void coordinates(const struct template *t, const struct setting *p, double *ret)
 {
     for (int d = 0; d < t->param_count; d++)
         ret[d] = t->params[d].count > 1 ? (double)p->at[d] / (t->params[d].count - 1) * 2 : 0;
 }
 
-static void fit(struct search *s, struct space *sp)
+void fit(const struct search *s, struct space *sp)
 {
     double x[MODEL_MAX_SEEN * MODEL_MAX_DIMS], y[MODEL_MAX_SEEN], most = INFINITY;
     int n = 0, dims = sp->t->param_count;
-    if (sp->worked < 2 || !dims)
+    if (sp->worked < (sp->prior ? 1 : 2) || !dims)
         return;
     for (int i = 0; i < sp->count; i++)
         if (sp->fate[i] == WORKED)
@@ -176,9 +168,26 @@ static void fit(struct search *s, struct space *sp)
     for (int i = 0; i < sp->count && n < MODEL_MAX_SEEN; i++)
         if (sp->fate[i] == WORKED || sp->fate[i] == FAILED) {
             coordinates(sp->t, &sp->list[i], x + n * dims);
-            y[n++] = sp->fate[i] == WORKED ? fmin(sp->cost[i], most) : most;
+            y[n] = sp->fate[i] == WORKED ? fmin(sp->cost[i], most) : most;
+            if (sp->prior)               /* not clipped: a slow setting that was expected to be slow is no surprise */
+                y[n] = (sp->fate[i] == WORKED ? sp->cost[i] : most) - s->slope * sp->prior[i];
+            n++;
         }
-    sp->model = model_fit(x, y, n, dims, s->noise);
+    sp->model = model_fit(x, y, n, dims, sp->prior ? fmax(s->noise, ESTIMATE_ROUGH) : s->noise, sp->prior ? LEFT_OPEN : 0);
+}
+
+void prior_forget(struct search *s)
+{
+    for (int i = 0; s->has_prior && i < s->space_count; i++) {
+        struct space *sp = &s->spaces[i];
+        free(sp->prior);
+        free(sp->prior_deviation);
+        sp->prior = sp->prior_deviation = NULL;
+        model_free(sp->model);
+        sp->model = NULL;
+        fit(s, sp);
+    }
+    s->has_prior = false;
 }
 
 static bool search_make(struct search *s, const struct gen_input *in, const struct template_set *set, struct err *err)
@@ -200,259 +209,15 @@ static bool search_make(struct search *s, const struct gen_input *in, const stru
     }
     for (int i = 0; i < in->past_count; i++)
         take_past(s, &in->past[i]);
+    prior_take(s);
     count_results(s);
+    prior_learn(s);
     for (int i = 0; i < s->space_count; i++) {
         avoid_failing_values(&s->spaces[i]);
         avoid_spills(&s->spaces[i]);
         fit(s, &s->spaces[i]);
     }
     return true;
-}
-
-/* ---- choosing ---- */
-
-static void add_change(struct buf *to, const struct template *t, const struct setting *from, const struct setting *p)
-{
-    const char *between = "";
-    for (int d = 0; d < t->param_count; d++) {
-        if (from && from->at[d] == p->at[d])
-            continue;
-        if (from)
-            buf_fmt(to, "%s%s %lld\xe2\x86\x92%lld", between, t->params[d].name, (long long)t->params[d].values[from->at[d]], (long long)t->params[d].values[p->at[d]]);
-        else
-            buf_fmt(to, "%s%s=%lld", between, t->params[d].name, (long long)t->params[d].values[p->at[d]]);
-        between = ", ";
-    }
-}
-
-static const struct gen_past *best_past(const struct search *s)
-{
-    return s->best < 0 ? NULL : s->spaces[s->best_space].past[s->best];
-}
-
-/* "the best so far (3.21 us, bound by latency, 48 registers)" */
-static void add_best(struct buf *to, const struct search *s)
-{
-    const struct gen_past *past = best_past(s);
-    const json_t *kernel = json_array_get(json_object_get(past->figures, "resources"), 0);
-    const char *bound = json_str(past->figures, "bound", NULL);
-    buf_fmt(to, "the best so far (%.3g us", exp(s->spaces[s->best_space].cost[s->best]) / 1e3);
-    if (bound)
-        buf_fmt(to, ", bound by %.16s", bound);
-    if (json_int(kernel, "registers", 0) > 0)
-        buf_fmt(to, ", %lld registers", (long long)json_int(kernel, "registers", 0));
-    buf_str(to, spilled_bytes(past) ? ", and it spills)" : ")");
-}
-
-static void choose(struct choice *c, int space, int index, const char *move, struct buf *why)
-{
-    c->space = space;
-    c->index = index;
-    c->move = move;
-    snprintf(c->why, sizeof c->why, "%s", buf_cstr(why));
-}
-
-static bool choose_default(struct search *s, struct choice *c)
-{
-    for (int i = 0; i < s->space_count; i++) {
-        const struct space *sp = &s->spaces[i];
-        if (sp->first < 0 || sp->fate[sp->first] != UNTRIED)
-            continue;
-        cleanup(buf) struct buf why = {0};
-        buf_fmt(&why, "Template %s with its defaults for this shape: ", sp->t->name);
-        add_change(&why, sp->t, NULL, &sp->list[sp->first]);
-        buf_str(&why, ".");
-        choose(c, i, sp->first, "default", &why);
-        return true;
-    }
-    return false;
-}
-
-static int distance(const struct setting *a, const struct setting *b, int dims)
-{
-    int sum = 0;
-    for (int d = 0; d < dims; d++)
-        sum += abs(a->at[d] - b->at[d]);
-    return sum;
-}
-
-/* Whether some result that is one value of parameter d away from the best, and else the same, is known. */
-static bool moved(const struct space *sp, int best, int d)
-{
-    for (int i = 0; i < sp->count; i++)
-        if ((sp->fate[i] == WORKED || sp->fate[i] == FAILED) && sp->list[i].at[d] != sp->list[best].at[d] &&
-            distance(&sp->list[i], &sp->list[best], sp->t->param_count) == abs(sp->list[i].at[d] - sp->list[best].at[d]))
-            return true;
-    return false;
-}
-
-static int step_index(const struct space *sp, int best, int d, int way)
-{
-    struct setting p = sp->list[best];
-    int v = p.at[d] + way;
-    if (v < 0 || v >= sp->t->params[d].count)
-        return -1;
-    p.at[d] = (uint8_t)v;
-    int at = setting_index(sp, &p);
-    return at >= 0 && sp->fate[at] == UNTRIED ? at : -1;
-}
-
-/* How promising a step is, larger is better: by the file's hint until the model knows more. -INFINITY: surely worse. */
-static double step_rank(const struct search *s, const struct space *sp, int at, int hint, int way)
-{
-    double x[MODEL_MAX_DIMS], mean, deviation, hinted = hint == way ? 2 : hint ? 0 : 1;
-    if (!sp->model || sp->worked <= sp->t->param_count)
-        return hinted;
-    coordinates(sp->t, &sp->list[at], x);
-    model_predict(sp->model, x, &mean, &deviation);
-    return mean - 2 * deviation > sp->cost[s->best] ? -INFINITY : hinted / 100 - mean;
-}
-
-/* One parameter that has not been moved from the best yet. */
-static bool choose_step(struct search *s, struct choice *c)
-{
-    const struct space *sp = &s->spaces[s->best_space];
-    const char *bound = json_str(best_past(s)->figures, "bound", NULL);
-    bool spills = spilled_bytes(best_past(s)) > 0;
-    int found = -1, found_d = 0, found_way = 0;
-    double found_rank = -INFINITY;
-    if (sp->worked + sp->failed > 2 * sp->t->param_count + 2)
-        return false;
-    for (int d = 0; d < sp->t->param_count; d++) {
-        int hint = spills && sp->t->params[d].registers ? -sp->t->params[d].registers : template_helps(sp->t, d, bound);
-        if (moved(sp, s->best, d))
-            continue;
-        for (int way = 1; way >= -1; way -= 2) {
-            int at = step_index(sp, s->best, d, way);
-            double rank = at < 0 ? -INFINITY : step_rank(s, sp, at, hint, way);
-            if (rank > found_rank) {
-                found = at;
-                found_d = d;
-                found_way = way;
-                found_rank = rank;
-            }
-        }
-    }
-    if (found < 0)
-        return false;
-    cleanup(buf) struct buf why = {0};
-    add_change(&why, sp->t, &sp->list[s->best], &sp->list[found]);
-    buf_str(&why, " from ");
-    add_best(&why, s);
-    const char *effect = found_way > 0 ? sp->t->params[found_d].more : sp->t->params[found_d].less;
-    buf_fmt(&why, *effect ? ": %s." : "%s.", effect);
-    choose(c, s->best_space, found, "step", &why);
-    return true;
-}
-
-/* The untried setting whose nearest tried one is farthest; the seed breaks ties. */
-static bool choose_explore(struct search *s, struct choice *c)
-{
-    int found = -1, found_space = -1;
-    double most = -1;
-    for (int i = 0; i < s->space_count; i++) {
-        const struct space *sp = &s->spaces[i];
-        for (int p = 0; p < sp->count; p++) {
-            double nearest = INFINITY;
-            if (sp->fate[p] != UNTRIED)
-                continue;
-            for (int q = 0; q < sp->count; q++)
-                if (sp->past[q])
-                    nearest = fmin(nearest, distance(&sp->list[p], &sp->list[q], sp->t->param_count));
-            nearest = fmin(nearest, 1e6) + rng_unit(s->in->seed, (uint64_t)i, (uint64_t)p) / 2;
-            if (nearest > most) {
-                most = nearest;
-                found = p;
-                found_space = i;
-            }
-        }
-    }
-    if (found < 0)
-        return false;
-    const struct space *sp = &s->spaces[found_space];
-    cleanup(buf) struct buf why = {0};
-    buf_str(&why, "Unlike anything tried so far, to learn about that part of the space: ");
-    add_change(&why, sp->t, NULL, &sp->list[found]);
-    if (sp->model) {
-        double x[MODEL_MAX_DIMS], mean, deviation;
-        coordinates(sp->t, &sp->list[found], x);
-        model_predict(sp->model, x, &mean, &deviation);
-        buf_fmt(&why, "; %.3g us give or take %.0f %% is expected", exp(mean) / 1e3, 100 * deviation);
-    }
-    buf_str(&why, ".");
-    choose(c, found_space, found, "explore", &why);
-    return true;
-}
-
-/* The largest expected improvement, near the best or anywhere; *ret_gain its part of the best time. */
-static bool choose_model(struct search *s, struct choice *c, bool near, double *ret_gain)
-{
-    int found = -1, found_space = -1;
-    double most = -1, best = s->spaces[s->best_space].cost[s->best], x[MODEL_MAX_DIMS];
-    for (int i = 0; i < s->space_count; i++) {
-        const struct space *sp = &s->spaces[i];
-        for (int p = 0; sp->model && p < sp->count; p++) {
-            if (sp->fate[p] != UNTRIED)
-                continue;
-            if (near && (i != s->best_space || distance(&sp->list[p], &sp->list[s->best], sp->t->param_count) > NEAR_STEPS))
-                continue;
-            coordinates(sp->t, &sp->list[p], x);
-            double gain = model_improvement(sp->model, x, best);
-            if (gain > most) {
-                most = gain;
-                found = p;
-                found_space = i;
-            }
-        }
-    }
-    if (found < 0)
-        return false;
-    const struct space *sp = &s->spaces[found_space];
-    double mean, deviation;
-    coordinates(sp->t, &sp->list[found], x);
-    model_predict(sp->model, x, &mean, &deviation);
-    cleanup(buf) struct buf why = {0};
-    add_change(&why, sp->t, found_space == s->best_space ? &sp->list[s->best] : NULL, &sp->list[found]);
-    buf_str(&why, found_space == s->best_space ? " from " : "; against ");
-    add_best(&why, s);
-    buf_fmt(&why, ": %d results make %.3g us give or take %.0f %% likely here, the largest gain to hope for.", sp->worked + sp->failed, exp(mean) / 1e3, 100 * deviation);
-    choose(c, found_space, found, "model", &why);
-    *ret_gain = most;
-    return true;
-}
-
-static int tried(const struct search *s)
-{
-    int n = 0;
-    for (int i = 0; i < s->space_count; i++)
-        n += s->spaces[i].worked + s->spaces[i].failed;
-    return n;
-}
-
-/* False: nothing more is worth a try, for `reason`. */
-static bool choose_next(struct search *s, struct choice *c, char *reason, size_t size)
-{
-    int done = tried(s);
-    double gain = 0;
-    if (choose_default(s, c))
-        return true;
-    if (s->best < 0) {
-        if (done < MOST_FAILURES && choose_explore(s, c))
-            return true;
-        snprintf(reason, size, "None of %d settings works; the last verdict was %s.", done, s->in->past_count ? verdict_name(s->in->past[s->in->past_count - 1].verdict) : "none");
-        return false;
-    }
-    /* with the last tries of a budget nothing more is learnt that could still be used */
-    if (done < EXPLORE_UNTIL && done % EXPLORE_EVERY == EXPLORE_EVERY - 1 && s->in->candidates_left > 2 && choose_explore(s, c))
-        return true;
-    if (choose_step(s, c))
-        return true;
-    if ((choose_model(s, c, true, &gain) && gain >= NEAR_GAIN) || (choose_model(s, c, false, &gain) && gain >= LEAST_GAIN))
-        return true;
-    if (done < EXPLORE_UNTIL && choose_explore(s, c))
-        return true;
-    snprintf(reason, size, "After %d settings none that is left promises more than %.2g %%.", done, 100 * fmax(gain, LEAST_GAIN));
-    return false;
 }
 
 static bool nothing_fits(const struct search *s, char *reason, size_t size)
@@ -497,5 +262,33 @@ bool template_propose(const struct gen_input *in, struct gen_proposal *ret, stru
             json_put(p.origin, "parent", json_null());
     }
     *ret = p;
+    return true;
+}
+
+bool template_wants(const struct gen_input *in, int most, json_t **ret, struct err *err)
+{
+    cleanup(template_set) struct template_set set = {0};
+    cleanup(search) struct search s = {0};
+    if (!template_set_load(in->op, &set, err) || !search_make(&s, in, &set, err))
+        return false;
+    *ret = json_array();
+    wants_list(&s, most, *ret);
+    return true;
+}
+
+bool template_every(const struct gen_input *in, json_t **ret, struct err *err)
+{
+    cleanup(template_set) struct template_set set = {0};
+    cleanup(search) struct search s = {0};
+    if (!template_set_load(in->op, &set, err) || !search_make(&s, in, &set, err))
+        return false;
+    *ret = json_array();
+    for (int i = 0; i < s.space_count; i++)
+        for (int p = 0; p < s.spaces[i].count; p++) {
+            json_t *item = json_object();
+            json_put_str(item, "template", s.spaces[i].t->name);
+            json_put(item, "params", template_params(s.spaces[i].t, &s.spaces[i].list[p]));
+            json_array_append_new(*ret, item);
+        }
     return true;
 }

@@ -183,6 +183,14 @@ enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDG
 /* Judges with retries; *record (a candidate's record) gets its phases and judge errors. */
 enum judged judge_candidate(struct run *r, json_t *record, const char *mode, struct judge_answer *ret, struct err *err);
 
+/* The folder that the judge is to look for this operator in; the caller frees. */
+char *op_folder(const struct op *op);
+
+/* ---- prior.c: what is known of a shape before anything of it was judged ---- */
+bool prior_load(struct run *r, int index, json_t **ret, struct err *err) MUST_CHECK;   /* *ret NULL: not made yet */
+enum step_result prior_make(struct run *r, int index, const struct generator *g);
+void prior_drop(struct store_batch *b, const char *job, int index);
+
 /* ---- settle.c: what a judgement means for candidate, shape and kernel ---- */
 enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_refused(struct run *r, json_t *record, const struct err *why);   /* the shape fails, the job goes on */

@@ -333,6 +333,8 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
         json_put_str(json_object_get(next, "error"), "code", err_name(why->code));
         json_put_str(json_object_get(next, "error"), "text", why->text);
     }
+    for (int i = 0; i < (int)json_array_size(json_object_get(*job, "shapes")); i++)
+        prior_drop(b, id, i);
     store_expect(b, STORE_JOB, id, *job);
     store_put(b, STORE_JOB, id, JOBS_OWNER_ENDED, next);
     event_state(b, next);

@@ -61,6 +61,8 @@ struct jobs_config {
     int64_t max_tensor_bytes, max_shape_bytes;   /* of one tensor, and of all of a shape: what a judge can hold */
     int64_t default_candidates, max_candidates;
     int64_t default_wall_seconds, max_wall_seconds;
+    int estimates;                  /* of settings of a shape, by the emulator, before the first is measured; 0: none */
+    int estimate_processes;         /* that make them at once */
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
     int64_t order_wait_ns;          /* a job that has waited so long goes first, whatever others would save; 0: always in order of arrival */

@@ -96,7 +96,7 @@ static bool find_baseline(struct run *r, const char *mode, json_t **ret, double 
 }
 
 /* Registered operators lie each in a folder of its own, the others together: the judge is shown the one that holds this one's. */
-static char *folder_of_folder(const struct op *op)
+char *op_folder(const struct op *op)
 {
     const char *slash = strrchr(op->dir, '/');
     return slash && slash > op->dir ? xstrndup(op->dir, (size_t)(slash - op->dir)) : xstrdup(op->dir);
@@ -201,7 +201,7 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
     if (!make_task(r, record, mode, &task, err))
         return JUDGE_GIVE_UP;
     struct spawn_config spawn = r->j->config.spawn;
-    cleanup(str) char *ops_dir = folder_of_folder(r->shape.op);
+    cleanup(str) char *ops_dir = op_folder(r->shape.op);
     if (spawn.ops_dir)
         spawn.ops_dir = ops_dir;
     for (;;) {

@@ -9,7 +9,7 @@
  */
 #include "server/jobs/internal.h"
 
-static const struct generator revalidation = {"revalidate", NULL};
+static const struct generator revalidation = {.name = "revalidate"};
 
 bool run_revalidates(const struct run *r)
 {
@@ -170,7 +170,7 @@ static bool ask(struct jobs *j, ask_once *once, const char *about, const struct 
         bool is_new = false;
         if (once(j, about, o, id.text, ret, &is_new, &why)) {
             if (is_new)
-                entry_ready(j, entry, 0);
+                entry_ready(j, entry, job_saving_ns(j, *ret));
             else
                 entry_drop(j, entry);
             return true;

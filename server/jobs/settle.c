@@ -205,6 +205,7 @@ enum step_result settle_close(struct run *r, int index)
         const json_t *best = json_object_get(shape, "best");
         const char *id = json_str(best, "candidate", "");
         json_put_str(shape, "state", "done");
+        prior_drop(b, r->e->id, index);
         if (strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
             if (!run_load_shape(r, index, &err) || !store_get(r->j->store, STORE_CANDIDATE, id, &record, &err) ||
                 !shelf_open(r->j->store, json_str(shape, "shape_hash", ""), &shelf, &err) ||

@@ -192,12 +192,10 @@ static bool load_past(struct run *r, struct err *err)
     return true;
 }
 
-static bool ask_generator(struct run *r, int index, int64_t left, struct gen_proposal *ret, struct err *err)
+static bool ask_generator(struct run *r, int index, int64_t left, const struct generator *g, const json_t *prior, struct gen_proposal *ret,
+                          struct err *err)
 {
-    const struct generator *g = r->j->config.find_generator(json_str(r->job, "generator", ""));
     const json_t *shape = job_shape(r->job, index), *baseline = json_object_get(shape, "baseline");
-    if (!g || !g->propose)
-        return err_set(err, ERR_UNPROCESSABLE, "generator %s is not there any more", json_str(r->job, "generator", ""));
     if (!load_past(r, err))
         return false;
     cleanup(mem) void *memory = xarray((size_t)r->past_count + 1, sizeof(struct gen_past));
@@ -215,7 +213,8 @@ static bool ask_generator(struct run *r, int index, int64_t left, struct gen_pro
     struct gen_input in = {.op = r->shape.op, .shape = &r->shape, .past = past, .past_count = r->past_count,
                            .baseline_ns = json_num(baseline, "time_ns", 0), .candidates_left = left,
                            .seed = (uint64_t)json_int(r->job, "seed", 0),
-                           .measured = strcmp(json_str(baseline, "evidence", ""), "measured") == 0};
+                           .measured = strcmp(json_str(baseline, "evidence", ""), "measured") == 0,
+                           .estimates = json_object_get(prior, "estimates"), .neighbours = json_object_get(prior, "neighbours")};
     return g->propose(&in, ret, err);
 }
 
@@ -242,7 +241,17 @@ static enum step_result propose_own(struct run *r)
         reason = xfmt("this shape's share of the budget of %lld candidates is used up", (long long)all);
     if (reason)
         return stop_search(r, index, reason);
-    if (!run_load_shape(r, index, &err) || !ask_generator(r, index, left, &p, &err))
+    const struct generator *g = r->j->config.find_generator(json_str(r->job, "generator", ""));
+    cleanup(json) json_t *prior = NULL;
+    if (!g || !g->propose) {
+        err_set(&err, ERR_UNPROCESSABLE, "generator %s is not there any more", json_str(r->job, "generator", ""));
+        return run_fail(r, &err);
+    }
+    if (!run_load_shape(r, index, &err) || (g->wants && !prior_load(r, index, &prior, &err)))
+        return run_fail(r, &err);
+    if (g->wants && !prior)
+        return prior_make(r, index, g);
+    if (!ask_generator(r, index, left, g, prior, &p, &err))
         return run_fail(r, &err);
     if (p.done)
         return stop_search(r, index, *p.reason ? p.reason : "the generator has nothing more worth trying");

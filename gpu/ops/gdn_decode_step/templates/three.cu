@@ -92,7 +92,7 @@ __device__ __forceinline__ void wait_for_last()
 #endif
 }
 
-struct common { float q[K], k[K], decay, beta, key_query; };
+struct common { float q[K], k[K], decay, beta, key_query, unused; };     // whole vectors: a compiler may read the last three as one
 
 // By the first warp: q and k as unit vectors (q scaled), and their product.
 __device__ __forceinline__ void normalise(const mid_t *q_from, const mid_t *k_from, float eps, common *to, int lane)

@@ -97,7 +97,7 @@ template <int N, int L> __device__ __forceinline__ void reduce(float *v, int lan
     }
 }
 
-struct common { float q[K], k[K], decay, beta, key_query; };
+struct common { float q[K], k[K], decay, beta, key_query, unused; };     // whole vectors: a compiler may read the last three as one
 
 // By the first warp: q and k as unit vectors (q scaled), and their product.
 __device__ __forceinline__ void normalise(const io_t *q_from, const io_t *k_from, float eps, common *to, int lane)
