@@ -180,6 +180,8 @@ bool candidate_parse(const json_t *doc, const char *pointer, struct candidate *r
     json_array_foreach(lessons, i, item)
         if (!json_is_string(item) || json_string_length(item) > 64)
             faults_add(f, at_lessons, "lesson %zu is not an id", i);
+    if (c.language == LANGUAGE_TRITON)
+        candidate_check_triton(doc, pointer, f);
     take_defines(&c, doc, pointer, f);
     if (f->count != before)
         return false;

@@ -14,6 +14,8 @@
 #define PLAN_MAX_ARGS 64
 #define PLAN_MAX_WORKSPACES 16
 #define PLAN_KERNEL_SIZE 256
+#define PLAN_SHARED_MAX_BYTES 232448   /* 227 KiB: the most a block can opt in to on sm_90 */
+#define TRITON_MAX_HIDDEN 2            /* arguments that Triton adds: pointers to global and to profile scratch memory */
 #define PLAN_MAX_WORKSPACE_BYTES ((int64_t)4 << 30)
 
 enum language { LANGUAGE_CUDA, LANGUAGE_PTX, LANGUAGE_TRITON, LANGUAGE_COUNT };
@@ -39,7 +41,7 @@ void candidate_done(struct candidate *c);
 struct hash_hex candidate_digest(const json_t *doc);
 DEFINE_CLEANUP(candidate, struct candidate, candidate_done(it))
 
-enum plan_arg_kind { PLAN_TENSOR, PLAN_WORKSPACE, PLAN_SCALAR, PLAN_AXIS };
+enum plan_arg_kind { PLAN_TENSOR, PLAN_WORKSPACE, PLAN_SCALAR, PLAN_AXIS, PLAN_NULL /* "$null": a pointer to nothing */ };
 struct plan_arg {
     enum plan_arg_kind kind;
     int index;                           /* of the tensor, workspace, scalar or axis */
@@ -66,6 +68,8 @@ struct plan {
 };
 /* False: `why` says what is wrong with the plan (the candidate's fault: rejected.plan). */
 bool plan_resolve(const struct candidate *c, const struct shape *s, struct plan *ret, char *why, size_t why_size) MUST_CHECK;
+/* A number or an expression over axes and defines, as everywhere in a plan. */
+bool candidate_number(const struct candidate *c, const struct shape *s, const char *text, int64_t *ret, struct err *err) MUST_CHECK;
 /* With all numbers filled in, arguments by name; new reference. */
 json_t *plan_encode(const struct plan *p, const struct shape *s);
 /* The inverse: a plan as plan_encode wrote it, for the same shape (a child of the judge gets it so). */
@@ -75,3 +79,17 @@ bool plan_parse(const json_t *doc, const struct shape *s, struct plan *ret, stru
 bool plan_preconditions(const struct plan *p, const struct shape *s, const char *toolkit, json_t **ret, struct err *err) MUST_CHECK;
 /* The -D options of candidate and shape, one a line ("-DROWS=2\n-DAXIS_B=4\n-DDTYPE_io=__nv_bfloat16\n"). False: rejected.plan. */
 bool candidate_options(const struct candidate *c, const struct shape *s, struct buf *to, char *why, size_t why_size) MUST_CHECK;
+
+/* ---- Triton (triton.c) ---- */
+/* The form of a document's "triton". */
+void candidate_check_triton(const json_t *doc, const char *pointer, struct faults *f);
+/*
+ * What the compiler is told, for a shape: {"function","signature":{name:{"type","divisible"}},"constexprs":{name: value|{"dtype"}},
+ * "constants":{...},"num_warps","num_stages"}. False: rejected.plan. New reference.
+ */
+bool candidate_triton(const struct candidate *c, const struct shape *s, const struct plan *p, json_t **ret, char *why, size_t why_size) MUST_CHECK;
+/*
+ * Fills in what Triton says of its kernel, which is as untrusted as the source: {"name","num_warps","shared","hidden": arguments that it
+ * adds,"global_scratch_size","profile_scratch_size","tmem_size","clusters"}. Those arguments become "$null". False: rejected.plan.
+ */
+bool plan_take_triton(struct plan *p, const json_t *made, char *why, size_t why_size) MUST_CHECK;

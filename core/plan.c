@@ -9,7 +9,6 @@ static const struct { const char *key; int64_t max[3]; int64_t product; bool nee
     {"block", {1024, 1024, 64}, 1024, true},
     {"cluster", {16, 16, 16}, 16, false},
 };
-enum { SHARED_MAX_BYTES = 232448 };   /* 227 KiB: the most a block can opt in to on sm_90 */
 
 struct resolve {
     const struct candidate *c;
@@ -44,6 +43,12 @@ static bool lookup(void *ctx, const char *name, int64_t *ret)
         return true;
     }
     return false;
+}
+
+bool candidate_number(const struct candidate *c, const struct shape *s, const char *text, int64_t *ret, struct err *err)
+{
+    struct resolve r = {.c = c, .s = s};
+    return expr_eval(text, EXPR_SIZE, lookup, &r, ret, err);
 }
 
 /* A number or an expression, between least and most. */
@@ -105,7 +110,9 @@ static bool take_arg(struct resolve *r, const struct plan *p, const char *name, 
 {
     const struct op *op = r->s->op;
     int i;
-    if (*name == '$') {
+    if (strcmp(name, "$null") == 0 && op_axis_index(op, "null") < 0) {
+        *arg = (struct plan_arg){PLAN_NULL, 0, 8, 0};
+    } else if (*name == '$') {
         if ((i = op_axis_index(op, name + 1)) < 0)
             return wrong(r, "argument %.60s: there is no such axis", name);
         if (r->s->axes[i] > INT32_MAX)
@@ -118,7 +125,7 @@ static bool take_arg(struct resolve *r, const struct plan *p, const char *name, 
     else if ((i = op_scalar_index(op, name)) >= 0)
         *arg = (struct plan_arg){PLAN_SCALAR, i, dtype_bytes(op->scalars[i].dtype), scalar_bits(&op->scalars[i])};
     else
-        return wrong(r, "argument \"%.60s\" is no tensor, workspace, scalar or $AXIS", name);
+        return wrong(r, "argument \"%.60s\" is no tensor, workspace, scalar, $AXIS or $null", name);
     return true;
 }
 
@@ -149,7 +156,7 @@ static bool take_launch(struct resolve *r, const json_t *doc, int number, struct
     const json_t *shared = json_object_get(doc, "shared_bytes"), *args = json_object_get(doc, "args");
     int64_t bytes = 0;
     snprintf(what, sizeof what, "step %d: shared_bytes", number);
-    if (shared && !size_of(r, shared, what, 0, SHARED_MAX_BYTES, &bytes))
+    if (shared && !size_of(r, shared, what, 0, PLAN_SHARED_MAX_BYTES, &bytes))
         return false;
     step->shared_bytes = (uint32_t)bytes;
     const json_t *dependent = json_object_get(doc, "dependent");
@@ -214,10 +221,11 @@ bool plan_resolve(const struct candidate *c, const struct shape *s, struct plan 
 
 static const char *arg_name(const struct plan *p, const struct shape *s, const struct plan_arg *a, char *to, size_t size)
 {
-    static const char *const marks[] = {[PLAN_TENSOR] = "", [PLAN_WORKSPACE] = "", [PLAN_SCALAR] = "", [PLAN_AXIS] = "$"};
+    static const char *const marks[] = {[PLAN_TENSOR] = "", [PLAN_WORKSPACE] = "", [PLAN_SCALAR] = "", [PLAN_AXIS] = "$", [PLAN_NULL] = "$"};
     const char *name = a->kind == PLAN_TENSOR      ? s->op->tensors[a->index].name
                        : a->kind == PLAN_WORKSPACE ? p->workspaces[a->index].name
                        : a->kind == PLAN_SCALAR    ? s->op->scalars[a->index].name
+                       : a->kind == PLAN_NULL      ? "null"
                                                    : s->op->axes[a->index].name;
     snprintf(to, size, "%s%s", marks[a->kind], name);
     return to;

@@ -21,7 +21,7 @@
 #define FILE_LIMIT_BYTES ((size_t)4 << 20)
 
 struct options {
-    const char *ops_dir, *cuda_home, *device, *sandbox_minimum, *threads;
+    const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *threads;
     const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
     const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
@@ -32,6 +32,7 @@ struct options {
 static const struct { const char *name, *value; size_t at; const char *text; } flags[] = {
     {"--ops-dir", "DIR", FLAG(ops_dir), "the operators' folders (default: $PROTEUS_OPS_DIR, else beside the program)"},
     {"--cuda-home", "DIR", FLAG(cuda_home), "the CUDA toolkit (default: $CUDA_HOME, else /usr/local/cuda)"},
+    {"--python", "PROGRAM", FLAG(python), "the python whose Triton compiles candidates in Triton (default: $PROTEUS_PYTHON, else python3)"},
     {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto)"},
     {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
      "none, limits, filtered or isolated: refuse to run below it (default: none)"},
@@ -468,6 +469,7 @@ static int run_command(size_t which, int argc, char **argv)
     }
     const struct judge_config c = {.ops = &ops,
                                    .cuda_home = o.cuda_home,
+                                   .python = o.python,
                                    .device = o.device,
                                    .sandbox_minimum = o.sandbox_minimum,
                                    .threads = (int)threads};

@@ -159,6 +159,7 @@ static bool words_make(struct words *w, const struct spawn_config *c, const char
     const struct { const char *flag, *value; } flags[] = {
         {"--ops-dir", c->ops_dir},
         {"--cuda-home", c->cuda_home},
+        {"--python", c->python},
         {"--sandbox-minimum", c->sandbox_minimum},
         {"--device", c->device},
     };

@@ -13,6 +13,7 @@ struct spawn_config {
     const char *runner;             /* words put in front of it ("srun -p gpu -n1"); NULL or "": none. Split at spaces, no shell */
     const char *ops_dir;            /* NULL: the judge's own */
     const char *cuda_home;          /* NULL: the judge looks */
+    const char *python;             /* for candidates in Triton; NULL: the judge looks */
     const char *sandbox_minimum;    /* "none", "limits", "filtered", "isolated"; NULL: none */
     const char *device;             /* "auto", "sim", "cuda:N" */
     int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
@@ -45,7 +46,7 @@ typedef bool judge_cancelled(void *ctx);
 
 /*
  * task: {"shape":{...},"candidate":{...},"op_digest":"...","baseline":{...candidate}|null,"mode":"triage"|"full"|"retest",
- *        "baseline_time_ns"?,"baseline_ptx"?,"job","candidate_id"}. `baseline` null: this *is* the baseline (verdict ok when it is
+ *        "baseline_time_ns"?,"baseline_ptx"?,"baseline_triton"?,"job","candidate_id"}. `baseline` null: this *is* the baseline (verdict ok when it is
  * right). baseline_ptx: the blob kernel.ptx of that judgement, as text, for exactly this shape: saves compiling it again (0.3 s).
  */
 bool spawn_judge(const struct spawn_config *config, const json_t *task, judge_progress *progress, judge_cancelled *cancelled,
@@ -71,5 +72,5 @@ bool spawn_op(const struct spawn_config *config, const json_t *request, judge_ca
  */
 bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
                      struct err *err) MUST_CHECK;
-/* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?},"version"}; new reference. */
+/* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?,"triton":{"version"|null,"python"|"missing"}},"version"}; new reference. */
 bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *err) MUST_CHECK;

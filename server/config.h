@@ -19,6 +19,7 @@
     T(judge, "judge", NULL, false, "the program proteus-gpu; default: beside this program")                                       \
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
+    T(python, "python", NULL, false, "the python whose Triton compiles candidates in Triton; default: python3")                \
     T(sandbox_minimum, "sandbox-minimum", "none", false, "refuse to judge below this level: none, limits, filtered, isolated")    \
     T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N")                                                     \
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \

@@ -22,3 +22,5 @@ proteus_test(test_judge_program SOURCES test_judge_program.c LIBS proteus_spawn 
 add_dependencies(test_judge_program proteus-gpu proteus_ops)
 proteus_test(test_audit SOURCES test_audit.c LIBS proteus_stats)
 proteus_test(test_timers SOURCES test_timers.c LIBS proteus_stats)
+proteus_test(test_triton SOURCES test_triton.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/triton LABELS nvrtc TIMEOUT 600)
+add_dependencies(test_triton proteus_ops)

@@ -13,11 +13,10 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
                     f.list[0].detail);
         return side_verdict(j, s, v, err);
     }
-    if (s->candidate.language == LANGUAGE_TRITON)
-        verdict_set(v, VERDICT_REJECTED_PLAN, "admit",
-                    "/language: triton is not available on this judge; it takes cuda and ptx");
-    else if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why)
-             || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why))
+    if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why)
+             || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why)
+        || (s->candidate.language == LANGUAGE_TRITON
+            && !candidate_triton(&s->candidate, &j->shape, &s->plan, &s->triton_request, why, sizeof why)))
         verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
     else
         s->plan_doc = plan_encode(&s->plan, &j->shape);

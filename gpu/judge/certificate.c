@@ -54,6 +54,8 @@ void figures_fill(struct judge *j)
     const struct judge_side *s = &j->sides[CANDIDATE];
     const struct judge_timing *t = &j->timing;
     json_t *f = j->figures;
+    if (s->triton_made)
+        json_put(f, "triton", json_incref(s->triton_made));
     if (s->kernel_count)
         json_put(f, "resources", resources_encode(s));
     if (s->counts)
@@ -184,6 +186,8 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "digests", digests(j));
     json_put(doc, "program", program_encode(s));
     json_put(doc, "plan", json_incref(s->plan_doc));
+    if (s->triton_made)
+        json_put(doc, "triton", json_incref(s->triton_made));
     json_put(doc, "preconditions", before);
     json_put_str(doc, "options", buf_cstr(&s->options));
     json_put_num(doc, "time_ns", j->timing.candidate_ns);

@@ -5,6 +5,8 @@
  *   compile     {"do":"compile","source","target","options"} -> {"ok","log"} + "kernel.ptx" if ok
  *               {"do":"assemble","target","maxrregcount"} + "kernel.ptx" -> {"ok","log","kernels":[..]} + "kernel.cubin" if ok
  *   cc          {"do":"cc","cc":"/usr/bin/...","source"} -> {"ok","log"} + "reference.so" if ok
+ *   triton      {"do":"triton","python","request":{...candidate_triton},"source"} -> {"began","end":"exit"|"signal"|"wall","code","cpu_ns",
+ *               "ok","made":{...plan_take_triton}|null,"log"} + "kernel.ptx" if ok. began: the source ran, so that what failed is its own
  *   reference   {"do":"canaries","op_dir","shape","all","baseline"} (+ a blob "R.T" for each regime R and output T if baseline)
  *                   -> {"passed","baseline_right","text","caught","skipped","report"}
  *               {"do":"inputs"} + memory, {"do":"reference"} -> {}; the results are in the outputs' memory, as doubles
@@ -25,7 +27,7 @@
  *               "cold_event_ns":[..],"flush_bytes"}; its
  *               "open" named an "audit_library"; a trace is {"names","records":[[numbers]],"dropped","unknown"}
  *               {"do":"time_output","set"} -> {"rotation":[..]}; outputs in their memory
- * All but compile, cc and canaries begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
+ * All but compile, cc, triton and canaries begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
  */
 #pragma once
 #include "core/shape.h"
@@ -54,7 +56,7 @@ struct child_state {
 
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
-child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_open, child_do_scan, child_do_load, child_do_run,
+child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_triton, child_do_open, child_do_scan, child_do_load, child_do_run,
     child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output,
     child_do_time_warm, child_do_time_eager, child_do_alone, child_do_audit;
 

@@ -41,6 +41,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"compile", R(COMPILE), child_do_compile},
     {"assemble", R(COMPILE), child_do_assemble},
     {"cc", R(CC), child_do_cc},
+    {"triton", R(TRITON), child_do_triton},
     {"shape", R(REFERENCE) | RUNS, do_shape},
     {"reference", R(REFERENCE), child_do_reference},
     {"canaries", R(REFERENCE), child_do_canaries},
@@ -85,7 +86,7 @@ static bool one_job(struct child_state *s, enum sandbox_role role, const json_t 
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         if (strcmp(jobs[i].name, what) != 0 || !(jobs[i].roles & 1u << role))
             continue;
-        bool needs_shape = role != SANDBOX_COMPILE && role != SANDBOX_CC && jobs[i].job != do_shape && jobs[i].job != child_do_canaries;
+        bool needs_shape = role != SANDBOX_COMPILE && role != SANDBOX_CC && role != SANDBOX_TRITON && jobs[i].job != do_shape && jobs[i].job != child_do_canaries;
         if (needs_shape && !s->op)
             return err_set(err, ERR_INTERNAL, "job \"%s\" before the shape", what);
         return jobs[i].job(s, job, err);

@@ -23,6 +23,8 @@ static struct sandbox_limits limits_of(enum sandbox_role role)
         return (struct sandbox_limits){LIMIT_RUN_CUDA_CPU_SECONDS, LIMIT_RUN_CUDA_MEMORY_BYTES, 0, 128, 64};
     case SANDBOX_CC:
         return (struct sandbox_limits){LIMIT_CC_CPU_SECONDS, LIMIT_CC_MEMORY_BYTES, LIMIT_CC_FILE_BYTES, 64, 32};
+    case SANDBOX_TRITON:
+        return (struct sandbox_limits){LIMIT_TRITON_CPU_SECONDS, LIMIT_TRITON_MEMORY_BYTES, LIMIT_TRITON_FILE_BYTES, 256, 64};
     case SANDBOX_RUN_SIM:
     case SANDBOX_ROLE_COUNT:
         break;
@@ -43,7 +45,7 @@ bool child_start(struct child_watch *w, enum sandbox_role role, const char *whos
                  const char *const *env, struct child *ret, struct err *err)
 {
     struct child c = {.role = role, .whose = whose, .limits = limits_of(role), .nonce = random_u64()};
-    if (role == SANDBOX_COMPILE && w->compile_cpu_seconds)
+    if ((role == SANDBOX_COMPILE || role == SANDBOX_TRITON) && w->compile_cpu_seconds)
         c.limits.cpu_seconds = w->compile_cpu_seconds;
     if (!sandbox_spawn(role, &c.limits, paths, env, &c.process, err))
         return err_wrap(err, "starting the %s child of the %s", sandbox_role_name(role), whose);
@@ -266,8 +268,8 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     if (used_ns > c->status.cpu_ns)
         c->status.cpu_ns = used_ns;
     const char *said = sandbox_stderr(&c->process);
-    const char *what = c->role == SANDBOX_COMPILE ? "compiling" : "running";
-    bool candidate_ran = c->role == SANDBOX_COMPILE || c->role == SANDBOX_RUN_SIM || c->role == SANDBOX_RUN_CUDA;
+    const char *what = c->role == SANDBOX_COMPILE || c->role == SANDBOX_TRITON ? "compiling" : "running";
+    bool candidate_ran = c->role == SANDBOX_COMPILE || c->role == SANDBOX_TRITON || c->role == SANDBOX_RUN_SIM || c->role == SANDBOX_RUN_CUDA;
     if (candidate_ran && err->code != ERR_CONFLICT) {
         if (used_up_cpu(c) || was_busy(c)) {
             verdict_set(ret, VERDICT_TIMEOUT, phase, "%s it took %.1f s of CPU time and did not end", what,

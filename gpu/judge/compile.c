@@ -43,7 +43,8 @@ bool compilers_busy(const struct judge *j)
 {
     for (int i = 0; i < SIDES; i++) {
         const struct judge_side *s = &j->sides[i];
-        if (s->compile_asked && poll(&(struct pollfd){.fd = s->compile.process.fd, .events = POLLIN}, 1, 0) == 0)
+        const struct child *c = s->triton.asked ? &s->triton : s->compile_asked ? &s->compile : NULL;
+        if (c && poll(&(struct pollfd){.fd = c->process.fd, .events = POLLIN}, 1, 0) == 0)
             return true;
     }
     return false;
@@ -100,7 +101,7 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
     if (known) {
         /* The caller keeps what an earlier judgement of this baseline, for this shape, compiled: the same trust as in its source. */
         buf_add(&s->ptx, known, strlen(known));
-        return true;
+        return s->candidate.language != LANGUAGE_TRITON || triton_known(j, s, err);
     }
     if (s->candidate.language == LANGUAGE_PTX) {
         if ((int64_t)s->candidate.source_bytes > LIMIT_PTX_BYTES)
@@ -110,6 +111,8 @@ bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, stru
             buf_add(&s->ptx, s->candidate.source, s->candidate.source_bytes);
         return side_verdict(j, s, v, err);
     }
+    if (s->candidate.language == LANGUAGE_TRITON)
+        return triton_take(j, s, v, err);
     cleanup(json) json_t *answer = NULL;
     struct err why = {0};
     for (int attempt = 0; !answer; attempt++) {
@@ -262,7 +265,14 @@ bool phase_compile(struct judge *j, struct verdict *v, struct err *err)
             continue;
         if (!s->compile.alive && !compile_start(j, s, err))
             return false;
-        if (!needs_compiler(j, s) || compile_ask(j, s, &why))
+        if (!needs_compiler(j, s))
+            continue;
+        if (s->candidate.language == LANGUAGE_TRITON) {
+            if (!triton_start(j, s, err))
+                return false;
+            continue;
+        }
+        if (compile_ask(j, s, &why))
             continue;
         if (why.code != ERR_UPSTREAM)
             return err_set(err, why.code, "%s", why.text);

@@ -30,7 +30,8 @@ struct judge_side {
     struct plan plan;
     json_t *plan_doc;
     struct buf options;
-    struct child compile, run;
+    struct child compile, run, triton;
+    json_t *triton_request, *triton_made;       /* language triton: what its compiler is told (candidate_triton), and what it says */
     bool audited;                       /* its next run child is watched by a tracing library, and used for nothing but the audit */
     bool compile_asked, assemble_asked;
     struct buf ptx, cubin;
@@ -90,6 +91,7 @@ struct judge {
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;
+    struct python_paths *python;        /* once a side needs it */
     char device[16];                    /* "sim", "cuda:0" */
     bool on_card;
     struct judge_side sides[SIDES];
@@ -169,6 +171,15 @@ bool compilers_busy(const struct judge *j);             /* one that was asked ha
 bool compile_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_start(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 bool assemble_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- triton.c: a side in Triton ---- */
+/* Starts its child and asks. ERR_UNAVAILABLE where the host has no Triton. */
+bool triton_start(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
+bool triton_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+/* The task has the PTX already ("baseline_ptx"), and with it what Triton said ("baseline_triton"). */
+bool triton_known(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
+int64_t triton_wall_ns(const struct judge *j);
+void triton_done(struct judge_side *s);
 
 /* ---- run.c: a run child of a side ---- */
 struct run_order {

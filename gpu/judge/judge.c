@@ -5,6 +5,7 @@
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/python.h"
 
 #include <signal.h>
 #include <string.h>
@@ -65,6 +66,7 @@ static void side_done(struct judge_side *s)
 {
     child_done(&s->compile);
     child_done(&s->run);
+    triton_done(s);
     candidate_done(&s->candidate);
     json_decref(s->plan_doc);
     json_decref(s->resources);
@@ -94,6 +96,9 @@ void judge_free(struct judge *j)
         free(j->typical[t]);
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
+    if (j->python)
+        python_done(j->python);
+    free(j->python);
     json_decref(j->calibration);
     json_decref(j->modes);
     json_decref(j->occasions);
@@ -332,6 +337,16 @@ bool judge_devices(const struct judge_config *config, json_t **ret, struct err *
         json_put(toolkit, "version", json_null());
         json_put_str(toolkit, "missing", missing.text);
     }
+    cleanup(python) struct python_paths python = {0};
+    json_t *triton = json_object();
+    json_put(triton, "version", json_null());
+    if (python_find(config->python, &python, &missing)) {
+        json_put_str(triton, "version", python.triton);
+        json_put_str(triton, "python", python.version);
+    } else {
+        json_put_str(triton, "missing", missing.text);
+    }
+    json_put(toolkit, "triton", triton);
     json_put(doc, "devices", steal(&devices));
     json_put(doc, "sandbox", sandbox);
     json_put(doc, "toolkit", toolkit);

@@ -32,6 +32,7 @@
 struct judge_config {
     const struct op_set *ops;
     const char *cuda_home;              /* NULL: look */
+    const char *python;                 /* for language triton; NULL: $PROTEUS_PYTHON, then python3 */
     const char *device;                 /* "auto", "sim", "cuda:N" */
     const char *sandbox_minimum;        /* level; NULL: "none" */
     int threads;                        /* of the emulator; 0: one a CPU */

@@ -19,6 +19,12 @@
     X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
     X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
     X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \
+    X(TRITON_CPU_SECONDS, 60, "python, Triton's import (1 s) and a kernel: 2 to 5 s in all")                                              \
+    X(TRITON_WALL_NS, 60 * LIMIT_SECOND, "of the source's own program: one that sleeps ends here too")                                  \
+    X(TRITON_MEMORY_BYTES, 8192 * LIMIT_MIB, "address space: Triton's library maps 0.5 GiB, torch, where a source imports it, more")    \
+    X(TRITON_FILE_BYTES, 32 * LIMIT_MIB, "of each file that it writes, and of its folder where that is private")                       \
+    X(TRITON_ANSWER_BYTES, 16 * 1024, "what it says of its kernel: eight numbers and a name")                                           \
+    X(PYTHON_WALL_NS, 20 * LIMIT_SECOND, "asking the host's python where its files are: 50 ms")                                         \
     X(CC_CPU_SECONDS, 20, "a reference is a page of C; its compiler takes 0.1 s")                                                        \
     X(CC_WALL_NS, 40 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                             \
     X(CC_MEMORY_BYTES, 1024 * LIMIT_MIB, "address space of each of the compiler's programs")                                            \

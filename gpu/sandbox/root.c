@@ -73,7 +73,8 @@ static bool bind_one(const struct bind *b, struct err *err)
             return err_errno(err, ERR_INTERNAL, "mount point %s", b->place);
     } else {
         cleanup(fd) int fd = open(to, O_CREAT | O_WRONLY | O_CLOEXEC, 0444);
-        if (fd < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+        /* There already, in a folder that was bound before: read-only, another's, or a program that runs. */
+        if (fd < 0 && errno != EEXIST && errno != EROFS && errno != EACCES && errno != ETXTBSY)
             return err_errno(err, ERR_INTERNAL, "mount point %s", b->place);
     }
     if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) != 0)

@@ -10,6 +10,8 @@ const struct sandbox_profile sandbox_profiles[SANDBOX_ROLE_COUNT] = {
     /* The driver reserves huge address ranges, makes memfds, names its threads through /proc and looks for its card in /sys. */
     [SANDBOX_RUN_CUDA] =
         {.name = "run_cuda", .devices = true, .proc_and_sys = true, .unix_sockets = true, .memfd = true, .libraries = true},
+    /* The candidate itself is a program here: a filter of python's own, set before it runs, takes starting programs away again. */
+    [SANDBOX_TRITON] = {.name = "triton", .address_space = true, .libraries = true, .programs = true},
     [SANDBOX_CC] = {.name = "cc", .address_space = true, .libraries = true, .programs = true},
 };
 

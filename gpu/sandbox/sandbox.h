@@ -11,8 +11,9 @@
 
 #include <sys/types.h>
 
-/* SANDBOX_CC alone may start programs (the host's C compiler is several) and write, in sandbox_scratch() and nowhere else. */
-enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX_RUN_CUDA, SANDBOX_CC, SANDBOX_ROLE_COUNT };
+/* SANDBOX_CC (the host's C compiler is several programs) and SANDBOX_TRITON (its python) alone may start programs and write, in
+ * sandbox_scratch() and nowhere else. */
+enum sandbox_role { SANDBOX_COMPILE, SANDBOX_REFERENCE, SANDBOX_RUN_SIM, SANDBOX_RUN_CUDA, SANDBOX_CC, SANDBOX_TRITON, SANDBOX_ROLE_COUNT };
 const char *sandbox_role_name(enum sandbox_role role);        /* "compile", ... : argv[2] of the child */
 bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
 
@@ -59,7 +60,7 @@ void sandbox_wait(struct sandbox_child *c, int64_t deadline_ns, struct sandbox_s
 /* Last 64 KiB of what it wrote on stderr, cleaned. Borrowed. */
 const char *sandbox_stderr(struct sandbox_child *c);
 
-/* In a child of SANDBOX_CC: a folder of its own, empty; "" in others. The supervisor removes it when the child has ended. */
+/* In a child of SANDBOX_CC or SANDBOX_TRITON: a folder of its own, empty; "" in others. The supervisor removes it when the child has ended. */
 const char *sandbox_scratch(void);
 /*
  * In a child: from now on nothing but this folder can be opened, and only to read. For one that has opened what it needs and goes on to

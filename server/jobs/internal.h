@@ -100,6 +100,7 @@ struct job_request {
     json_t *listed;                      /* shapes that were not spelled out: {"shape","count",...} each, beside `shapes`; owned or NULL */
     const json_t *model;                 /* the preset they are of; borrowed, NULL: none */
     const struct generator *generator;
+    const json_t *baseline;              /* the job's own; borrowed, NULL: the operator's */
     bool reuse;
     int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
     double gpu_seconds;                         /* 0: no limit of its own */
@@ -119,6 +120,8 @@ bool shape_is_open(const json_t *shape);                 /* its search has not e
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
 json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids]} */
 void external_key(const char *job, char *to, size_t size);
+/* STORE_META: the job's own baseline, a candidate. It goes with the job's end; the records of its judgements keep their copy. */
+void baseline_key(const char *job, char *to, size_t size);
 void event_proposed(struct store_batch *b, const json_t *record);
 void event_state(struct store_batch *b, const json_t *job);
 void event_best(struct store_batch *b, const json_t *job, const char *shape_hash, const json_t *best, bool is_baseline, bool served,

@@ -74,6 +74,8 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
     put_now(doc, "created");
     json_put_str(doc, "reuse", r->reuse ? "verified" : "never");
     json_put_str(doc, "target", r->shapes[0].target);
+    if (r->baseline)
+        json_put(doc, "baseline", json_pack("{s:s,s:s}", "language", json_str(r->baseline, "language", ""), "digest", candidate_digest(r->baseline).text));
     if (caller)
         json_put_str(doc, "caller", caller);
     json_put_int(doc, "seed", (int64_t)(random_u64() >> 12));
@@ -167,12 +169,19 @@ json_t *result_new(const char *candidate, const json_t *figures, bool is_baselin
         json_put(doc, "speedup", json_pack("{s:f,s:f,s:f}", "median", json_num(speedup, "median", 0), "low", json_num(speedup, "low", 0),
                                            "high", json_num(speedup, "high", 0)));
     json_put_str(doc, "evidence", json_str(figures, "evidence", "emulated"));
+    if (json_str(figures, "own_baseline", NULL))      /* which is not the operator's: its speed-ups are of another kind */
+        json_put_str(doc, "own_baseline", json_str(figures, "own_baseline", ""));
     return doc;
 }
 
 void external_key(const char *job, char *to, size_t size)
 {
     snprintf(to, size, "external/%s", job);
+}
+
+void baseline_key(const char *job, char *to, size_t size)
+{
+    snprintf(to, size, "baseline/%s", job);
 }
 
 json_t *external_key_doc(int64_t accepted)
@@ -277,6 +286,18 @@ static bool drop_waiting(struct jobs *j, struct store_batch *b, const char *job,
     return true;
 }
 
+static bool drop_baseline(struct jobs *j, struct store_batch *b, const char *job, struct err *err)
+{
+    char key[64];
+    cleanup(json) json_t *doc = NULL;
+    struct err why = {0};
+    baseline_key(job, key, sizeof key);
+    if (!store_get(j->store, STORE_META, key, &doc, &why))
+        return why.code == ERR_NOT_FOUND || err_set(err, why.code, "%s", why.text);
+    store_delete(b, STORE_META, key);
+    return true;
+}
+
 static void end_shapes(json_t *job, const char *reason)
 {
     size_t i;
@@ -296,7 +317,7 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
     cleanup(json) json_t *next = json_deep_copy(*job);
     struct store_batch *b = store_batch_new();
     const char *current = json_str(*job, "current", NULL);
-    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_waiting(j, b, id, err)) {
+    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_waiting(j, b, id, err) || !drop_baseline(j, b, id, err)) {
         store_batch_free(b);
         return false;
     }

@@ -83,7 +83,7 @@ void jobs_stop(struct jobs *j);
 
 /*
  * Checks a request (contract: POST /v1/jobs) and writes the job. Faults with pointers (then err is ERR_INVALID), or
- * ERR_UNPROCESSABLE (llm, own baseline: names what is missing), ERR_BUSY. *ret_job: the job as it is shown; new reference.
+ * ERR_UNPROCESSABLE (llm: names what is missing), ERR_BUSY. *ret_job: the job as it is shown; new reference.
  * An element of "shapes" is an object of axes, or {"axes":{...}}. Durable when it returns. caller may be NULL.
  */
 bool jobs_submit(struct jobs *j, const json_t *request, const char *caller, json_t **ret_job, int64_t *ret_as_of, struct faults *f,
@@ -99,7 +99,7 @@ bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *e
 /*
  * An external agent's candidate, for a job of generator "external": the document itself, or {"candidate":{...},"shape_hash"?};
  * a job of several shapes needs the hash. ERR_NOT_FOUND, ERR_CONFLICT once the job has ended or its candidates are used up or
- * it has another generator, ERR_UNPROCESSABLE (triton: names what is missing).
+ * it has another generator.
  */
 bool jobs_add_candidate(struct jobs *j, const char *job_id, const json_t *request, json_t **ret_candidate, struct faults *f, struct err *err) MUST_CHECK;
 /* The same with a record STORE_IDEMPOTENCY `key` = `answer` + {"candidate": id, "body": the candidate}; as jobs_submit_once. */

@@ -80,7 +80,7 @@ static bool on_cancelled(void *ctx)
  * The operator's baseline as the job judged it, for the comparison, with the PTX it was compiled to then, so that it need not be
  * compiled for each candidate again (empty when it is not kept). A retest takes nothing over and gets no PTX.
  */
-static bool find_baseline(struct run *r, const char *mode, json_t **ret, double *ret_time_ns, struct buf *ret_ptx, struct err *err)
+static bool find_baseline(struct run *r, const char *mode, json_t **ret, double *ret_time_ns, struct buf *ret_ptx, json_t **ret_triton, struct err *err)
 {
     const json_t *result = json_object_get(job_shape(r->job, r->shape_index), "baseline");
     cleanup(json) json_t *record = NULL;
@@ -90,6 +90,7 @@ static bool find_baseline(struct run *r, const char *mode, json_t **ret, double 
     if (ptx && strcmp(mode, "retest") != 0 && !store_get_blob(r->j->store, json_str(ptx, "digest", ""), ret_ptx, err))
         return err_wrap(err, "the baseline's PTX of shape %d", r->shape_index);
     *ret = json_incref(json_object_get(record, "candidate"));
+    *ret_triton = json_incref(json_object_get(json_object_get(record, "figures"), "triton"));
     *ret_time_ns = json_num(result, "time_ns", 0);
     return true;
 }
@@ -103,11 +104,11 @@ char *op_folder(const struct op *op)
 
 static bool make_task(struct run *r, const json_t *record, const char *mode, json_t **ret, struct err *err)
 {
-    cleanup(json) json_t *baseline = NULL;
+    cleanup(json) json_t *baseline = NULL, *triton = NULL;
     double baseline_ns = 0;
     bool is_baseline = json_bool(record, "is_baseline", false);
     cleanup(buf) struct buf ptx = {0};
-    if (!is_baseline && !find_baseline(r, mode, &baseline, &baseline_ns, &ptx, err))
+    if (!is_baseline && !find_baseline(r, mode, &baseline, &baseline_ns, &ptx, &triton, err))
         return false;
     json_t *task = json_object();
     json_put(task, "shape", shape_encode(&r->shape));
@@ -119,6 +120,8 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
         json_put_num(task, "baseline_time_ns", baseline_ns);
     if (ptx.size)
         json_put_str(task, "baseline_ptx", ptx.data);
+    if (triton)
+        json_put(task, "baseline_triton", json_incref(triton));
     const json_t *released = json_object_get(json_object_get(r->job, "revalidates"), "released");
     if (released)
         json_put(task, "released", json_incref((json_t *)(uintptr_t)released));
@@ -211,6 +214,9 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
                 judge_answer_done(ret);
                 return JUDGE_STOP;
             }
+            const char *own = json_str(json_object_get(r->job, "baseline"), "digest", NULL);
+            if (own)
+                json_put_str(ret->figures, "own_baseline", own);
             if (strcmp(json_str(ret->figures, "evidence", ""), "measured") == 0)
                 r->j->measured = true;
             if (json_object_get(record, "judge_error"))

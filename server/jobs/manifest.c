@@ -62,14 +62,15 @@ void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struc
         json_put(record, "device", json_incref(json_object_get(certificate, "device")));
 }
 
-static bool resolve_plan(const struct shape *s, const json_t *candidate, struct plan *ret, struct err *err)
+/* triton: what the compiler said of it (figures); NULL for other languages. */
+static bool resolve_plan(const struct shape *s, const json_t *candidate, const json_t *triton, struct plan *ret, struct err *err)
 {
     cleanup(candidate) struct candidate c = {0};
     struct faults f = {0};
     char why[240];
     if (!candidate_parse(candidate, "", &c, &f))
         return err_set(err, ERR_INTERNAL, "a judged candidate cannot be read: %s: %s", f.list[0].pointer, f.list[0].detail);
-    return plan_resolve(&c, s, ret, why, sizeof why) ||
+    return (plan_resolve(&c, s, ret, why, sizeof why) && (!triton || plan_take_triton(ret, triton, why, sizeof why))) ||
            err_set(err, ERR_INTERNAL, "a judged candidate's plan does not resolve: %s", why);
 }
 
@@ -104,7 +105,7 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     cleanup(mem) void *memory = xalloc(sizeof(struct plan));
     struct plan *plan = memory;
     cleanup(json) json_t *before = NULL;
-    if (!resolve_plan(s, candidate, plan, err) || !plan_preconditions(plan, s, json_str(record, "toolkit", NULL), &before, err))
+    if (!resolve_plan(s, candidate, json_object_get(figures, "triton"), plan, err) || !plan_preconditions(plan, s, json_str(record, "toolkit", NULL), &before, err))
         return false;
     struct hash_hex hash = shape_hash(s);
     bool is_baseline = json_bool(record, "is_baseline", false);
@@ -123,6 +124,8 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     json_put_num(doc, "time_ns", json_num(result, "time_ns", 0));
     json_put_num(doc, "baseline_time_ns", json_num(is_baseline ? result : figures, is_baseline ? "time_ns" : "baseline_ns", 0));
     json_put(doc, "speedup", json_incref(json_object_get(result, "speedup")));
+    if (json_str(figures, "own_baseline", NULL))
+        json_put_str(doc, "own_baseline", json_str(figures, "own_baseline", ""));
     json_put(doc, "plan", plan_encode(plan, s));
     if (json_object_get(record, "device"))
         json_put(doc, "device", json_incref(json_object_get(record, "device")));

@@ -15,7 +15,7 @@ static json_t *bounded_figures(const json_t *figures)
         return json_null();
     if (strlen(text) <= FIGURES_MAX_BYTES)
         return json_deep_copy(figures);
-    static const char *const keys[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode"};
+    static const char *const keys[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode", "own_baseline", "triton"};
     json_t *brief = json_object();
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(figures, keys[i]))

@@ -76,13 +76,23 @@ static enum step_result take_on(struct run *r, struct store_batch *b, json_t *ne
     return run_commit(r, b, next, ret_conflict);
 }
 
+/* The baseline of a shape of this job: its own, or the operator's. */
+static bool load_baseline(struct run *r, json_t **ret, struct err *err)
+{
+    char key[64];
+    baseline_key(r->e->id, key, sizeof key);
+    if (json_is_object(json_object_get(r->job, "baseline")))
+        return store_get(r->j->store, STORE_META, key, ret, err);
+    return candidate_load(r->shape.op->dir, "baseline", ret, err);
+}
+
 static enum step_result begin_shape(struct run *r, int index)
 {
     struct err err = {0};
     cleanup(json) json_t *doc = NULL, *record = NULL, *before = NULL, *origin = NULL;
     bool again = run_revalidates_baseline(r);      /* that very baseline, not what the operator's folder has now */
     if (!run_load_shape(r, index, &err) || (again && !(before = run_judged_before(r, &err))) ||
-        (!again && !candidate_load(r->shape.op->dir, "baseline", &doc, &err)))
+        (!again && !load_baseline(r, &doc, &err)))
         return run_fail(r, &err);
     struct id id = id_new("cand");
     if (again) {

@@ -169,14 +169,24 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
                        "use \"template\", or \"external\" and send candidates",
                        text);
     }
-    const json_t *baseline = json_object_get(request, "baseline");
-    if (baseline && !json_is_null(baseline)) {
-        faults_add(f, "/baseline", "a job's own baseline is not taken");
-        return err_set(err, ERR_UNPROCESSABLE,
-                       "baseline: this server lacks judging a job's own baseline; "
-                       "leave it out, and the operator's baseline.cu is the one to beat");
-    }
     return true;
+}
+
+/* A candidate like any other: its form, and its plan for each shape, are looked at now; the rest is the judge's to say. */
+static void take_baseline(const json_t *request, struct job_request *r, struct faults *f)
+{
+    const json_t *baseline = json_object_get(request, "baseline");
+    cleanup(candidate) struct candidate c = {0};
+    cleanup(mem) void *plan = xalloc(sizeof(struct plan));
+    char why[240];
+    if (!baseline || json_is_null(baseline) || !candidate_parse(baseline, "/baseline", &c, f))
+        return;
+    for (int i = 0; i < r->shape_count; i++)
+        if (!plan_resolve(&c, &r->shapes[i], plan, why, sizeof why)) {
+            faults_add(f, "/baseline/plan", "for shape %d: %s", i, why);
+            return;
+        }
+    r->baseline = baseline;
 }
 
 static bool take_request(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f, struct err *err)
@@ -197,6 +207,8 @@ static bool take_request(struct jobs *j, const json_t *request, struct job_reque
     if (!text || (strcmp(text, "verified") != 0 && strcmp(text, "never") != 0))
         faults_add(f, "/reuse", "one of verified, never is needed");
     r->reuse = text && strcmp(text, "verified") == 0;
+    if (!request_is_listed(request))
+        take_baseline(request, r, f);
     if (!check_possible(j, request, r, f, err))
         return false;
     if (f->count)
@@ -268,6 +280,11 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
         cleanup(json) json_t *list = external_key_doc(0);
         external_key(id, external, sizeof external);
         store_put(b, STORE_META, external, NULL, list);
+    }
+    if (r->baseline && !all_reused) {
+        char own[64];
+        baseline_key(id, own, sizeof own);
+        store_put(b, STORE_META, own, NULL, r->baseline);
     }
     store_put(b, STORE_JOB, id, all_reused ? JOBS_OWNER_ENDED : JOBS_OWNER_OPEN, job);
     if (!store_commit(j->store, b, ret_as_of, err))

@@ -1,0 +1,8 @@
+class ir:
+    @staticmethod
+    def context():
+        return {"dialects": 0}
+
+    @staticmethod
+    def load_dialects(context):
+        context["dialects"] += 1
