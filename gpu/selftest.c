@@ -162,10 +162,11 @@ static bool naive_case(struct selftest *s, const struct selftest_case *c, char *
 
 /* ---- results ---- */
 
-static json_t *result_encode(const struct selftest_case *c, const struct result *r)
+static json_t *result_encode(const struct selftest *s, const struct selftest_case *c, const struct result *r)
 {
     json_t *doc = json_object(), *rows = json_array();
     json_put_str(doc, "name", c->name);
+    json_put_str(doc, "device", s->o->device);
     json_put_str(doc, "digest", c->digest.text);
     json_put_str(doc, "verdict", verdict_name(r->code));
     json_put_str(doc, "phase", r->phase);
@@ -192,7 +193,7 @@ static void result_keep(struct selftest *s, const struct selftest_case *c, const
 {
     if (!s->resume)
         return;
-    cleanup(json) json_t *doc = result_encode(c, r);
+    cleanup(json) json_t *doc = result_encode(s, c, r);
     cleanup(str) char *text = json_text(doc);
     fprintf(s->resume, "%s\n", text);
     fflush(s->resume);
@@ -278,7 +279,9 @@ static void take_line(struct selftest *s, const char *text, size_t size)
     for (int i = 0; i < s->corpus.count; i++) {
         const struct selftest_case *c = &s->corpus.list[i];
         struct result *r = &s->results[i];
-        if (strcmp(json_str(doc, "name", ""), c->name) || strcmp(json_str(doc, "digest", ""), c->digest.text)
+        /* what another device said is no result here */
+        if (strcmp(json_str(doc, "name", ""), c->name) || strcmp(json_str(doc, "device", ""), s->o->device)
+            || strcmp(json_str(doc, "digest", ""), c->digest.text)
             || !verdict_code_parse(json_str(doc, "verdict", ""), &r->code))
             continue;
         r->done = true;
@@ -337,7 +340,7 @@ static bool write_json(const struct selftest *s, const struct totals *t, struct 
     cleanup(buf) struct buf text = {0};
     for (int i = 0; i < s->corpus.count; i++)
         if (s->results[i].chosen && s->results[i].done)
-            json_array_append_new(cases, result_encode(&s->corpus.list[i], &s->results[i]));
+            json_array_append_new(cases, result_encode(s, &s->corpus.list[i], &s->results[i]));
     json_put_str(doc, "device", s->o->device);
     json_put_str(doc, "shard", s->o->shard ? s->o->shard : "1/1");
     json_put_int(doc, "attacks", t->attacks);

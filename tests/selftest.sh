@@ -3,7 +3,7 @@
 # Usage: selftest.sh PROTEUS_GPU fast|all
 set -u
 corpus=$(cd "$(dirname "$0")" && pwd)
-"$1" serve-devices 2>/dev/null | grep -aq '"missing"' && { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
+"$1" serve-devices 2>/dev/null | grep -aq '"toolkit":{"version":"' || { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 "$1" selftest --device sim --corpus "$corpus" --part "$2" >"$out" 2>&1

@@ -181,6 +181,10 @@ static void test_broken(void)
           in_cold(3, 2)->start_ns -= 1800);
     BREAK("a dependent launch that ends first", 3, RULE_REJECT, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
           in_graph(6, 1)->completed_ns = in_graph(6, 1)->end_ns += 4000, in_graph(7, 0)->start_ns += 4000, in_graph(7, 0)->end_ns += 4000);
+    BREAK("dependent launches that each end a little early", 3, RULE_REJECT, plan.steps[1].dependent = plan.steps[2].dependent = true,
+          in_graph(6, 1)->start_ns = in_graph(6, 0)->start_ns, in_graph(6, 2)->start_ns = in_graph(6, 0)->start_ns,
+          in_graph(6, 1)->completed_ns = in_graph(6, 1)->end_ns = in_graph(6, 0)->end_ns - 150,
+          in_graph(6, 2)->completed_ns = in_graph(6, 2)->end_ns = in_graph(6, 0)->end_ns - 300);
     BREAK("started before the sweep's end", 3, RULE_REJECT, in_graph(0, 0)->start_ns -= 20000, seen.sample.event_ns += 20000);
     BREAK("still running when the next launch begins", 3, RULE_REJECT, insert(&seen.graph, seen.graph.count, empty_probe()),
           graph[seen.graph.count - 1].start_ns -= 3000);

@@ -174,6 +174,8 @@ static void test_gains(void)
     check_int(gains(1.01, 0.99, 1.01), RULE_FLAG);          /* in sign */
     check_int(gains(1.001, 0.999, 1.0), RULE_OK);           /* none of them has one */
     check_int(gains(1.2, 0, 1.2), RULE_NOT_DONE);
+    check(gains_contradict(1.5, 0.9) && gains_contradict(1.2, 1.05));
+    check(!gains_contradict(1.2, 1.17) && !gains_contradict(1.2, 0) && !gains_contradict(0.9, 0.5) && !gains_contradict(1.2, 1.6));
 }
 
 /* ---- what a time may be ---- */

@@ -144,6 +144,7 @@ static void compare_sides(struct judge *j, const struct audited *mine, const str
     gains_rule(j->timing.speedup.median, records, j->timing.wall_gain, &j->rules);
     audit_compare_thirds(&mine->report, &base->report, &j->rules);
     json_put_num(j->phase, "speedup_by_records", records);
+    j->records_gain = records;
 }
 
 static bool audit(struct judge *j, struct verdict *v, struct err *err)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define TOLERANCE_NS 1000               /* between stamps of different sources */
+#define END_TOLERANCE_NS 200            /* between ends by the same clock: of a dependent launch and the one before it */
 #define RESERVED_SHARED_BYTES 1024      /* what the driver keeps of each block's shared memory on sm_90 and newer; counted by some versions */
 #define MOST_LAUNCHES 256
 #define LEAST_THIRD 5                   /* launches in a third of a graph, for a median that means something */
@@ -102,11 +103,11 @@ static void check_graph(const struct audit_case *c, struct audit_report *r)
             rules_find(&r->rules, RULE_FOREIGN, RULE_REJECT, "record %d was not launched from the graph", at);
         /* A dependent launch may begin early, but not end early: what follows the plan counts on that. */
         const bool dependent = c->plan->steps[n % steps].dependent;
-        if (dependent ? k->end_ns < end_ns - TOLERANCE_NS : k->start_ns < end_ns - TOLERANCE_NS)
+        if (dependent ? k->end_ns < end_ns - END_TOLERANCE_NS : k->start_ns < end_ns - TOLERANCE_NS)
             rules_find(&r->rules, RULE_ORDER, RULE_REJECT, "record %d %s %lld ns before the one before it ends", at,
                        dependent ? "ends" : "starts", (long long)(end_ns - (dependent ? k->end_ns : k->start_ns)));
         launch_ns += (double)(k->end_ns - (dependent && k->start_ns < end_ns ? end_ns : k->start_ns));
-        end_ns = k->end_ns;
+        end_ns = k->end_ns > end_ns ? k->end_ns : end_ns;     /* else tolerances would add up from step to step */
         if (n % steps == steps - 1) {
             if (taken < MOST_LAUNCHES)
                 durations[taken++] = launch_ns;
@@ -169,11 +170,11 @@ static void check_cold(const struct audit_case *c, struct audit_report *r)
             const struct device_record *k = &t->list[at];
             expect_step(c, s, k, at, r);
             const bool dependent = c->plan->steps[s].dependent;
-            if (dependent ? k->end_ns < end_ns - TOLERANCE_NS : k->start_ns < end_ns - TOLERANCE_NS)
+            if (dependent ? k->end_ns < end_ns - END_TOLERANCE_NS : k->start_ns < end_ns - TOLERANCE_NS)
                 rules_find(&r->rules, RULE_ORDER, RULE_REJECT, "cold record %d %s %lld ns before the one before it ends", at,
                            dependent ? "ends" : "starts", (long long)(end_ns - (dependent ? k->end_ns : k->start_ns)));
             sum_ns += (double)(k->end_ns - (dependent && k->start_ns < end_ns ? end_ns : k->start_ns));
-            end_ns = k->end_ns;
+            end_ns = k->end_ns > end_ns ? k->end_ns : end_ns;     /* else tolerances would add up from step to step */
         }
         if (taken < MOST_LAUNCHES)
             spans[taken++] = sum_ns;

@@ -50,7 +50,7 @@ static bool estimate_one(const struct judge_config *config, const json_t *task, 
     if (!phase_admit(j, &v, err))
         return false;
     j->regimes[0].seed = SEED;
-    if (v.code == VERDICT_OK && s->candidate.language == LANGUAGE_PTX)
+    if (v.code == VERDICT_OK && s->candidate.language != LANGUAGE_CUDA)
         verdict_set(&v, VERDICT_REJECTED_PLAN, "admit", "only templates' settings are estimated so");
     if (v.code == VERDICT_OK && !build(j, s, &v, err))
         return false;

@@ -107,6 +107,7 @@ struct judge {
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
+    double records_gain;                /* the gain by the audit's records; 0: no audit */
     json_t *modes;                      /* by mode: figures that are never compared across modes */
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */

@@ -4,6 +4,7 @@
  */
 #include "gpu/judge/internal.h"
 #include "gpu/judge/plausible_rules.h"
+#include "gpu/judge/timer_rules.h"
 
 #include <string.h>
 
@@ -73,6 +74,10 @@ bool plausible_check(struct judge *j, struct verdict *v, struct err *err)
     }
     switch (r.outcome) {
     case PLAUSIBLE:
+        if (gains_contradict(j->timing.speedup.median, j->records_gain)) {
+            reason = xfmt("%.4g times the baseline's speed by the events, %.4g by the records of the audit", j->timing.speedup.median, j->records_gain);
+            hold(j, v, reason);
+        }
         break;
     case PLAUSIBLE_BASELINE_BELOW:
         return err_set(err, ERR_INTERNAL,

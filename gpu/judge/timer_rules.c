@@ -5,6 +5,7 @@
 #define WALL_LEAST_NS 20000             /* below this the host's own scatter is all there is */
 #define WALL_REJECT_NS 50000
 #define SIGN_LEAST 0.005                /* gains nearer to 1 than this have no sign */
+#define CONTRADICTION 0.10            /* honest kernels were within 0.03 on a card */
 
 static double median_beyond(const struct timer_case *c, bool base)
 {
@@ -114,6 +115,11 @@ void cold_rule(const struct traced_side *candidate, const struct traced_side *ba
     if (mine < 0.9 * fmin(usual, 1))
         rules_find(ret, RULE_COLD, RULE_FLAG, "%.0f ns cold, %.0f ns among others: %.3g, where %.3g is usual", candidate->cold_ns,
                    candidate->among_others_ns, mine, usual);
+}
+
+bool gains_contradict(double by_events, double by_records)
+{
+    return by_records > 0 && by_events > 1 && by_events > by_records * (1 + CONTRADICTION);
 }
 
 void gains_rule(double by_events, double by_records, double by_wall, struct rules *ret)

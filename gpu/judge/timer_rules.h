@@ -27,3 +27,8 @@ void traced_rule(const struct traced_side *candidate, const struct traced_side *
 void cold_rule(const struct traced_side *candidate, const struct traced_side *base, struct rules *ret);
 /* Rule 9; a gain of 0 is not known. */
 void gains_rule(double by_events, double by_records, double by_wall, struct rules *ret);
+/*
+ * A flag decides nothing; this does: a gain by the events that the records, taken in another process where each set of buffers comes once, do not
+ * show by far. Whoever only seems fast where the same buffers come again is so. by_records 0: not known.
+ */
+bool gains_contradict(double by_events, double by_records);

@@ -6,7 +6,7 @@
 set -u
 gpu=$1 ops=$2 device=${3:-sim} op=silu_and_mul
 case $device in cuda*) column=3 first='asm volatile("{ .reg .b32 t; vadd.s32.s32.s32 t, 1, 2; }");' ;; *) column=4 first= ;; esac
-"$gpu" serve-devices 2>/dev/null | grep -aq '"missing"' && { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
+"$gpu" serve-devices 2>/dev/null | grep -aq '"toolkit":{"version":"' || { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
 "$gpu" devices | grep -q "\"id\": *\"$device\"" || { echo "skipped: there is no $device here"; exit 77; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
