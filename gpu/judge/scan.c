@@ -13,8 +13,12 @@ bool phase_scan(struct judge *j, struct verdict *v, struct err *err)
     json_put(j->phase, "flags", json_incref(json_object_get(answer, "flags")));
     json_put(j->phase, "uses", json_incref(json_object_get(answer, "uses")));
     json_put_str(j->phase, "unsupported", json_str(answer, "unsupported", ""));
-    if (!json_is_object(refused))
+    if (!json_is_object(refused)) {
+        /* The declaration excuses results that differ: it is not to be had for nothing. */
+        if (s->candidate.atomics && !json_bool(json_object_get(answer, "uses"), "atomics", true))
+            verdict_set(v, VERDICT_REJECTED_PLAN, "scan", "declares atomics, and no instruction of its PTX is one");
         return true;
+    }
     cleanup(json) json_t *fault = json_object();
     json_put_str(fault, "code", json_str(refused, "verdict", ""));
     json_put_str(fault, "text", json_str(refused, "text", ""));

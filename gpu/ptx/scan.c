@@ -242,7 +242,10 @@ static void scan_stmt(struct scan *s, uint32_t index, const struct opcode *o)
             hit(s, R_INDIRECT_CALL, index, 0, name);
         break;
     }
-    default: break;
+    default:
+        if (!strncmp(name, "cp.reduce.", 10))
+            s->ret->uses_atomics = true;
+        break;
     }
     if (o->base == B_cp && strstr(name, ".prefetch")) {
         hit(s, R_PREFETCH, index, 0, name);
