@@ -248,12 +248,12 @@ static void test_missing(const char *dir)
     struct judge_result r;
     struct err err = {0};
     const char *kept = config.python;
-    cleanup(str) char *stub = xfmt("%s/stub", dir);
+    cleanup(str) char *printer = xfmt("%s/printer", dir);
     check(!python_find("/nonexistent/python", &paths, &err) && err.code == ERR_UNAVAILABLE && strstr(err.text, "no Triton on this host"));
-    check(file_write(stub, "#!/bin/sh\necho '{\"program\":\"/bin/sh\",\"version\":\"3.11.7\",\"triton\":null,\"paths\":[]}'\n", 82, 0755, &err));
-    check(!python_find(stub, &paths, &err) && err.code == ERR_UNAVAILABLE && strstr(err.text, "has no module triton"));
-    check(file_write(stub, "#!/bin/sh\nexec head -c 999999 /dev/zero\n", 40, 0755, &err));
-    check(!python_find(stub, &paths, &err) && err.code == ERR_UNAVAILABLE);
+    check(file_write(printer, "#!/bin/sh\necho '{\"program\":\"/bin/sh\",\"version\":\"3.11.7\",\"triton\":null,\"paths\":[]}'\n", 82, 0755, &err));
+    check(!python_find(printer, &paths, &err) && err.code == ERR_UNAVAILABLE && strstr(err.text, "has no module triton"));
+    check(file_write(printer, "#!/bin/sh\nexec head -c 999999 /dev/zero\n", 40, 0755, &err));
+    check(!python_find(printer, &paths, &err) && err.code == ERR_UNAVAILABLE);
     config.python = "/nonexistent/python";
     check(!judge(candidate_of(source, NULL, NULL), NULL, &r, &err) && err.code == ERR_UNAVAILABLE && strstr(err.text, "no Triton on this host"));
     config.python = kept;
