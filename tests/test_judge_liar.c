@@ -17,7 +17,7 @@
 
 enum lie {
     HONEST = 0, ZEROS, GUARDS, INPUTS, CRASH, SILENT_EXIT, SLEEP, SPIN, MEMORY, WRONG_CODE, OK_CODE, ESTIMATE_NAN, ESTIMATE_ZERO, ESTIMATE_TINY,
-    BITS_VARY, POISON_SHOWS, OUR_ERROR, NO_ANSWER_TEXT,
+    BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
     IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY,
@@ -126,6 +126,10 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
         y[3] *= 1 + (float)(runs++ % 3) * 0x1p-23f;
     if (p->lie == POISON_SHOWS)
         y[3] *= 1 + (float)(how->poison & 1) * 0x1p-23f;
+    if (p->lie == POISON_SPREAD || p->lie == POISON_NEAR)
+        y[3] *= 1 + (float)(how->poison & 1) * (p->lie == POISON_NEAR ? 0x1p-20f : 0x1p-12f);
+    if (p->lie == BITS_SPREAD)
+        y[3] *= 1 + (float)(runs++ % 3) * 0x1p-12f;
     ret->guards_intact = p->lie != GUARDS;
     ret->step_count = 1;
     ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000, .blocks = 1};
@@ -308,11 +312,16 @@ static json_t *declaring_atomics(json_t *candidate)
     return candidate;
 }
 
+static bool declares_atomics(enum lie lie)
+{
+    return lie == SERIES_NEAR || lie == SERIES_SPREAD || lie == POISON_SPREAD || lie == POISON_NEAR || lie == BITS_SPREAD;
+}
+
 static bool judge_lie(enum lie lie, int baseline, const char *mode, struct judge_result *r, struct err *err)
 {
     cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256, "dtypes", "io", "f32",
                                            "target", "sm_90a", "mode", mode);
-    json_put(task, "candidate", lie == SERIES_NEAR || lie == SERIES_SPREAD ? declaring_atomics(candidate_with(lie)) : candidate_with(lie));
+    json_put(task, "candidate", declares_atomics(lie) ? declaring_atomics(candidate_with(lie)) : candidate_with(lie));
     json_put(task, "baseline", baseline < 0 ? json_null() : candidate_with((enum lie)baseline));
     *r = (struct judge_result){.gpu_ns = 0};
     *err = (struct err){0};
@@ -357,6 +366,10 @@ static void test_runs(void)
         {ESTIMATE_TINY, HONEST, "triage", 0, VERDICT_IMPLAUSIBLE, "no kernel can"},
         {BITS_VARY, -1, "triage", 0, VERDICT_NON_DETERMINISTIC, "y"},
         {POISON_SHOWS, -1, "triage", 0, VERDICT_UNINITIALISED_READ, "y"},
+        /* Who declares atomics may differ from himself by what they make, and by no more: poison shows there too. */
+        {POISON_SPREAD, -1, "triage", 0, VERDICT_UNINITIALISED_READ, "y"},
+        {BITS_SPREAD, -1, "triage", 0, VERDICT_NON_DETERMINISTIC, "more than atomics excuse"},
+        {POISON_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         {OUR_ERROR, -1, "triage", ERR_UNAVAILABLE, 0, "fell off the bus"},
         /* What the baseline does is never the candidate's fault. */
         {HONEST, ZEROS, "triage", ERR_INTERNAL, 0, "baseline"},
