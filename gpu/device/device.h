@@ -86,7 +86,9 @@ struct device_probe {
     bool again;                     /* in the buffers of the call before, with this content */
     int launches;                   /* at most DEVICE_PROBE_LAUNCHES; 0: gives the buffers back */
     uint64_t salt;                  /* of patterns and sums */
-    int64_t wall_ns;                /* after it no further launch begins, but for the first DEVICE_PROBE_AT_ONCE */
+    int64_t wall_ns;                /* after it no further launch begins, but for the first `least`, and those up to least_wall_ns */
+    int least;                      /* 0: DEVICE_PROBE_AT_ONCE */
+    int64_t least_wall_ns;          /* 0: they take what they take */
 };
 struct device_probe_result {
     void **tensors;                 /* the caller's arrays: content after the last launch */
