@@ -21,14 +21,14 @@
 #define IMPACT_SCALE 100.0               /* of BM25's impact, at most 1 + k1 */
 #define COSINE_SCALE 1000.0
 #define TAG_SCALE 200.0
-#define MOST_POSTINGS 400000             /* read for one kind of one query */
+#define MOST_POSTINGS 150000             /* read for one kind of one query */
 #define LIST_DEPTH 120                   /* of each ranked list */
 #define RRF_K 60.0
 #define ACTION_WEIGHT 0.8
 #define TAG_WORDS_WEIGHT 0.7
 #define WEIGHT_TAGS 0.6
 #define WEIGHT_BM25 1.0
-#define WEIGHT_VECTORS 0.7
+#define WEIGHT_VECTORS 0.5
 #define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
 #define MOST_DOCS (1 << 24)
 

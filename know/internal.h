@@ -127,3 +127,8 @@ struct know {
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
 bool know_commit(struct know *k, struct store_batch *b, const json_t *const *docs, int count, struct err *err) MUST_CHECK;
+
+/* ---- propose.c ---- */
+double student_95(int degrees);          /* the factor of a two-sided 95 % interval */
+json_t *effect_encode(double mean_log_ratio, double half_width, int pairs);
+void event_learned(struct store_batch *b, const json_t *lesson);

@@ -23,6 +23,7 @@
  */
 #pragma once
 #include "core/shape.h"
+#include "core/verdict.h"
 #include "store/store.h"
 
 #define LESSON_ID_SIZE 40

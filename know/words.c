@@ -330,9 +330,10 @@ static void add_parts(const struct word *w, double weight, struct terms *to)
 
 void words_terms(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to)
 {
-    cleanup(mem) void *memory = xarray(MOST_WORDS, sizeof(struct word));
+    const size_t most = bytes / 2 + 1 < MOST_WORDS ? bytes / 2 + 1 : MOST_WORDS;
+    cleanup(mem) void *memory = xarray(most, sizeof(struct word));
     struct word *words = memory;
-    int n = read_words(text, bytes, words, MOST_WORDS);
+    int n = read_words(text, bytes, words, (int)most);
     for (int i = 0; i < n; i++) {
         if (words[i].is_stop || words[i].size < 2)
             continue;
