@@ -450,10 +450,16 @@ static int run_series_late(void)
     struct device *d = NULL;
     struct device_program *p = load(&d);
     const void *const first[3] = {x, s, NULL};
-    const struct device_probe how = {.tensors = first, .launches = 1000, .salt = 1};
+    struct device_probe how = {.tensors = first, .launches = 1000, .salt = 1};
     struct device_probe_result result = {.tensors = NULL};
     struct device_fault fault = {0};
     struct err err = {0};
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check_int(result.launches, 16);
+    how.least = 100;
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check_int(result.launches, 112);        /* in sixteens */
+    how.least_wall_ns = 1;
     check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
     check_int(result.launches, 16);
     device_cuda.unload(p);

@@ -1,14 +1,5 @@
-/* Our own kernels (helpers.cu), as PTX text that the driver assembles when a device is opened. */
-#include "gpu/device/cuda_api.h"
-
-#include <string.h>
-
-__asm__(".section .rodata\n"
-        "helpers_ptx:\n"
-        ".incbin \"" HELPERS_PTX "\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char helpers_ptx[];
+/* Our own kernels that put memory into a known state and look at it (helpers.cu), launched. */
+#include "gpu/device/own_kernels.h"
 
 #define CHUNK_BYTES UINT64_C(65536)
 #define LARGEST_GRID 4096u
@@ -18,8 +9,8 @@ bool helpers_load(struct device *d, struct err *err)
     const struct { const char *name; CUfunction *to; } table[] = {
         {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
         {"proteus_empty", &d->empty},     {"proteus_gaps", &d->gaps},       {"proteus_compare", &d->compare}, {"proteus_prints", &d->sums}};
-    if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
-        return err_wrap(err, "our own kernels");
+    if (!own_kernels_load(d, OWN_HELPERS, &d->helpers, err))
+        return false;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
             return err_wrap(err, "%s", table[i].name);

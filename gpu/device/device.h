@@ -78,6 +78,7 @@ struct device_run_result {
  * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
  */
 #define DEVICE_PROBE_LAUNCHES 1024
+#define DEVICE_PROBE_AT_ONCE 16       /* launches between two looks at the clock */
 struct device_probe {
     const void *const *tensors;     /* as of a run */
     uint64_t poison;
@@ -85,7 +86,9 @@ struct device_probe {
     bool again;                     /* in the buffers of the call before, with this content */
     int launches;                   /* at most DEVICE_PROBE_LAUNCHES; 0: gives the buffers back */
     uint64_t salt;                  /* of patterns and sums */
-    int64_t wall_ns;                /* after it no further launch begins, but for the first 16 */
+    int64_t wall_ns;                /* after it no further launch begins, but for the first `least`, and those up to least_wall_ns */
+    int least;                      /* 0: DEVICE_PROBE_AT_ONCE */
+    int64_t least_wall_ns;          /* 0: they take what they take */
 };
 struct device_probe_result {
     void **tensors;                 /* the caller's arrays: content after the last launch */

@@ -247,6 +247,8 @@ bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
         .launches = (int)json_int(job, "launches", 0),
         .salt = child_u64(job, "salt"),
         .wall_ns = json_int(job, "wall_ns", 0),
+        .least = (int)json_int(job, "least", 0),
+        .least_wall_ns = json_int(job, "least_wall_ns", 0),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     struct device_probe_result result = {.tensors = s->outputs};

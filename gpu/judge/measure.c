@@ -52,7 +52,7 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
     int64_t from = clock_mono_ns();
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
-    card_held(j, from);
+    card_count(j);
     return fault_take(json_object_get(*ret, "fault"), phase, v, err) && side_verdict(j, s, v, err);
 }
 
