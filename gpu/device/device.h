@@ -147,6 +147,8 @@ DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
 
 struct device_ops {
     const char *kind;
+    /* What takes time in a process and touches no memory of the device: libraries and the driver's start. NULL: nothing. open does it where it was not done. */
+    bool (*prepare)(struct err *err);
     bool (*open)(const char *id, struct device **ret, struct err *err);
     void (*close)(struct device *d);
     bool (*info)(struct device *d, struct device_info *ret, struct err *err);

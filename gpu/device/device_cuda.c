@@ -106,6 +106,17 @@ static void set_limits(void)
         (void)cu.cuCtxSetLimit(table[i].limit, table[i].value); /* a card without the feature refuses, and needs none */
 }
 
+/* No context yet: the card has no memory of ours, and does not know that we are coming. */
+static bool cuda_prepare(struct err *err)
+{
+    const int64_t from_ns = clock_mono_ns();
+    char version[96];
+    bool ok = cuda_open(err);
+    (void)nvml_driver_version(version, sizeof version);
+    spent_add(SPENT_DRIVER, from_ns);
+    return ok;
+}
+
 static bool cuda_open_device(const char *id, struct device **ret, struct err *err)
 {
     cleanup(device) struct device *d = xalloc(sizeof *d);
@@ -330,6 +341,7 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
 
 const struct device_ops device_cuda = {
     .kind = "cuda",
+    .prepare = cuda_prepare,
     .open = cuda_open_device,
     .close = cuda_close,
     .info = cuda_info,

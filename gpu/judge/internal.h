@@ -57,7 +57,7 @@ struct judge_side {
 /* Inputs, reference results and the baseline's own results of one regime. */
 struct judge_regime {
     uint64_t seed;
-    bool made, referenced;
+    bool made, asked, referenced;
     struct shared in;
     void *inputs[OP_MAX_TENSORS];       /* into `in` */
     double *reference[OP_MAX_TENSORS];
@@ -156,6 +156,8 @@ bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
 bool regime_ahead(struct judge *j, int r, struct err *err);
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
+/* Asks the reference and goes on; regime_reference waits for it then. Nothing else may be asked of it between. */
+bool regime_reference_ask(struct judge *j, int r, struct err *err) MUST_CHECK;
 void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);
 /* A reference for these inputs; results[t] by tensor, the caller frees. */
@@ -197,6 +199,9 @@ struct run_order {
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
 /* Says the shape to a child that was started, once. */
 bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+/* The driver's start, which needs no card: asked of both sides, then taken. */
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 /* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
 int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */

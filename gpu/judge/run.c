@@ -63,6 +63,20 @@ bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct 
     return true;
 }
 
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("prepare");
+    json_put_str(job, "device", j->device);
+    return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, "admit", v, err);
+}
+
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    return child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_CUDA_OPEN_WALL_NS, &answer, err)
+           || side_child_failed(j, s, &s->run, "admit", v, err);
+}
+
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
 {
     if (s->opened || s->open_asked)
