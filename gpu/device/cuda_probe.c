@@ -116,11 +116,18 @@ static bool settled(struct device_program *p, bool ours, struct device_fault *fa
     return fault_from_cu(fault, r, &p->plan, p->plan.step_count == 1 ? 0 : -1, err);
 }
 
+static bool goes_on(const struct device_probe *how, int made, int64_t took_ns)
+{
+    if (made < AT_ONCE || took_ns < how->wall_ns)
+        return true;
+    return made < how->least && (!how->least_wall_ns || took_ns < how->least_wall_ns);
+}
+
 static bool launches(struct device_program *p, const struct device_probe *how, struct device_probe_result *ret, struct device_fault *fault,
                      struct err *err)
 {
-    const int64_t until_ns = clock_mono_ns() + how->wall_ns;
-    while (ret->launches < how->launches && (ret->launches < AT_ONCE || clock_mono_ns() < until_ns)) {
+    const int64_t from_ns = clock_mono_ns();
+    while (ret->launches < how->launches && goes_on(how, ret->launches, clock_mono_ns() - from_ns)) {
         bool ours = true;
         for (int n = 0; n < AT_ONCE && ours && ret->launches < how->launches && fault->code == VERDICT_OK; n++, ret->launches++)
             ours = launch(p, how, ret->launches, fault, err);
