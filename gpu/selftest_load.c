@@ -59,7 +59,9 @@ static bool take_expected(struct selftest_case *c, struct err *err)
         if (c->expected_count == SELFTEST_MAX_EXPECTED || !json_is_string(item)
             || !verdict_code_parse(json_string_value(item), &c->expected[c->expected_count]))
             return err_set(err, ERR_INVALID, "expect/%zu is no verdict", i);
-        if (verdict_is_correct(c->expected[c->expected_count++]))
+        /* In a retest a right kernel that is not as fast as it seemed is refused its place. */
+        const enum verdict_code code = c->expected[c->expected_count++];
+        if (verdict_is_correct(code) && !(code == VERDICT_NOT_CONFIRMED && strcmp(json_str(c->doc, "mode", ""), "retest") == 0))
             return err_set(err, ERR_INVALID, "expect/%zu would accept the attack", i);
     }
     if (c->attack != (c->expected_count > 0))

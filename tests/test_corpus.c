@@ -94,6 +94,8 @@ static void check_refused(const struct op_set *ops)
         {"{}", "naive"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[]}", "expect"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[\"ok\"]}", "accept"},
+        {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[\"not_confirmed\"]}", "accept"},
+        {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"mode\":\"quick\"}", "mode"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[121],\"operator\":\"rmsnorm\",\"axes\":{},\"candidate\":{},\"expect\":[\"fault\"]}", "rows/0"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1},\"candidate\":{},\"expect\":[\"fault\"]}", "N"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"maybe\",\"rows\":[1]}", "naive"},
