@@ -192,7 +192,7 @@ static void card_child(struct naive *n, const char *device, const char *ptx, str
 {
     struct err later = {0};
     if (device_cuda.prepare)
-        (void)!device_cuda.prepare(&later);     /* what is wrong here is told by what follows */
+        (void)!device_cuda.prepare(device, &later);     /* what is wrong here is told by what follows */
     atomic_store(&to->prepared, true);
     while (!atomic_load(&to->turn))
         clock_sleep_ns(LOOK_NS);

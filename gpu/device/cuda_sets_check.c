@@ -32,6 +32,8 @@ bool sets_look_begin(struct device_program *p, struct err *err)
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     const size_t results = (size_t)s->printed * sizeof *s->pieces;
+    if (s->traced)                          /* not a launch, not a copy but the plan's: this was looked at where nobody traces */
+        return true;
     return helper_upload(d, d->found, none, sizeof none, err) && clear_sums(p, err) &&
            helper_upload(d, s->list, s->pieces, (size_t)s->pieces_end * sizeof *s->pieces, err) &&
            helper_pieces(d, d->compare, s->list, s->pieces, s->used, d->found, err) &&
@@ -154,11 +156,13 @@ bool sets_look_end(struct device_program *p, bool replay, struct device_fault *f
 {
     struct cuda_sets *s = p->sets;
     uint64_t found[2] = {0, 0};
+    if (s->traced)
+        return true;
     if (!take(p, 0, s->drawn, s->seen, err) || !CU(err, cuMemcpyDtoH, found, p->device->found, sizeof found))
         return false;
     if (found[0])
         return touched(s, found[1], fault);
-    if (replay && s->exact && !s->traced && s->results && (!replays(p, fault, err) || fault->code != VERDICT_OK))
+    if (replay && s->exact && s->results && (!replays(p, fault, err) || fault->code != VERDICT_OK))
         return fault->code != VERDICT_OK;
     return variables_check(p, fault, err);
 }

@@ -153,8 +153,8 @@ DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
 
 struct device_ops {
     const char *kind;
-    /* What takes time in a process and touches no memory of the device: libraries and the driver's start. NULL: nothing. open does it where it was not done. */
-    bool (*prepare)(struct err *err);
+    /* What takes time in a process and touches no memory of the device: libraries, the driver's start, what card it is. NULL: nothing. open does it where it was not done. */
+    bool (*prepare)(const char *id, struct err *err);
     bool (*open)(const char *id, struct device **ret, struct err *err);
     void (*close)(struct device *d);
     bool (*info)(struct device *d, struct device_info *ret, struct err *err);

@@ -68,7 +68,7 @@ static bool find_device(struct child_state *s, const char *id, struct err *err)
 
 bool child_do_prepare(struct child_state *s, const json_t *job, struct err *err)
 {
-    return find_device(s, json_str(job, "device", "sim"), err) && (!s->ops->prepare || s->ops->prepare(err)) && child_answer(json_object(), err);
+    return find_device(s, json_str(job, "device", "sim"), err) && (!s->ops->prepare || s->ops->prepare(json_str(job, "device", "sim"), err)) && child_answer(json_object(), err);
 }
 
 bool child_do_open(struct child_state *s, const json_t *job, struct err *err)

