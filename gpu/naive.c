@@ -191,6 +191,7 @@ static bool look_again(void *ctx, int launch)
 static void card_child(struct naive *n, const char *device, const char *ptx, struct card_answer *to)
 {
     struct err later = {0};
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);      /* a context comes and goes the sooner; one stream needs no more */
     if (device_cuda.prepare)
         (void)!device_cuda.prepare(device, &later);     /* what is wrong here is told by what follows */
     atomic_store(&to->prepared, true);
