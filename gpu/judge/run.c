@@ -37,7 +37,7 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
                                                 VERDICT_RACE,           VERDICT_BARRIER_DIVERGENCE,
                                                 VERDICT_MISALIGNED,     VERDICT_STATE_CARRIED,
                                                 VERDICT_FAULT,          VERDICT_TIMEOUT,
-                                                VERDICT_RESOURCE_LIMIT};
+                                                VERDICT_RESOURCE_LIMIT, VERDICT_NON_DETERMINISTIC};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
