@@ -162,6 +162,9 @@ void regime_used(struct judge *j, int r);               /* it was compared: free
 void regimes_clear(struct judge *j);
 /* A reference for these inputs; results[t] by tensor, the caller frees. */
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err) MUST_CHECK;
+/* The same in two: it works in between. The inputs must stay as they are; reference_end must follow, or the child's end. */
+bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err) MUST_CHECK;
+bool reference_end(struct judge *j, double **results, struct err *err) MUST_CHECK;
 /* Says the shape to a fresh child, with the memory for what it gives. */
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;

@@ -85,23 +85,10 @@ static bool reference_start(struct judge *j, struct err *err)
            && canaries_judge(j, err) && child_shape(j, &j->reference, &j->reference_out, true, err);
 }
 
-static bool ask(struct judge *j, const struct shared *inputs, struct err *err)
+static bool begin(struct judge *j, const struct shared *inputs, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("reference");
     return reference_start(j, err) && child_inputs(j, &j->reference, inputs, err) && child_ask(&j->watch, &j->reference, job, err);
-}
-
-static bool take(struct judge *j, double **results, struct err *err)
-{
-    cleanup(json) json_t *answer = NULL;
-    if (!child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
-        return false;
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
-        if (j->op->tensors[t].role != OP_INPUT)
-            results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
-    }
-    return true;
 }
 
 static bool failed(struct judge *j, struct err *err)
@@ -114,9 +101,27 @@ static bool failed(struct judge *j, struct err *err)
     return false;
 }
 
+bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err)
+{
+    return begin(j, inputs, err) || failed(j, err);
+}
+
+bool reference_end(struct judge *j, double **results, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    if (!child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
+        return failed(j, err);
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
+        if (j->op->tensors[t].role != OP_INPUT)
+            results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
+    }
+    return true;
+}
+
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
 {
-    return (ask(j, inputs, err) && take(j, results, err)) || failed(j, err);
+    return reference_begin(j, inputs, err) && reference_end(j, results, err);
 }
 
 bool regime_reference_ask(struct judge *j, int r, struct err *err)
@@ -126,8 +131,8 @@ bool regime_reference_ask(struct judge *j, int r, struct err *err)
         return true;
     if (!regime_make(j, r, err))
         return false;
-    g->asked = ask(j, &g->in, err);
-    return g->asked || failed(j, err);
+    g->asked = reference_begin(j, &g->in, err);
+    return g->asked;
 }
 
 bool regime_reference(struct judge *j, int r, struct err *err)
@@ -135,7 +140,7 @@ bool regime_reference(struct judge *j, int r, struct err *err)
     struct judge_regime *g = &j->regimes[r];
     if (g->referenced)
         return true;
-    if (!regime_reference_ask(j, r, err) || (!take(j, g->reference, err) && !failed(j, err)))
+    if (!regime_reference_ask(j, r, err) || !reference_end(j, g->reference, err))
         return false;
     g->asked = false;
     g->referenced = true;
