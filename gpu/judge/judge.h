@@ -38,6 +38,7 @@ struct judge_config {
     int threads;                        /* of the emulator; 0: one a CPU */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
+    int64_t sample_budget;              /* thread instructions of a launch, beyond which a sample of its blocks is emulated; 0: the table's */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };
 
