@@ -8,10 +8,11 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/device/cuda_api.h"
+#include "gpu/device/spent.h"
 
 #include <string.h>
 
-#define AT_ONCE 16              /* launches between two looks at the clock, and at whether the card is still well */
+#define AT_ONCE DEVICE_PROBE_AT_ONCE              /* launches between two looks at the clock, and at whether the card is still well */
 
 struct cuda_series {
     struct device *device;
@@ -169,8 +170,10 @@ bool cuda_probe(struct device_program *p, const struct device_probe *how, struct
         return true;
     if ((!how->again && !begin(p, how, err)) || !content(p, how, err) || !prints_clear(p->device, err))
         return false;
+    const int64_t from_ns = clock_mono_ns();
     if (!launches(p, how, ret, fault, err))
         return false;
+    spent_add(SPENT_LAUNCH, from_ns);
     if (fault->code != VERDICT_OK)
         return true;
     return compare(p, ret, err) && memory_take(p, &p->series->memory, p->series->poison, ret->tensors, &ret->guards_intact, fault, err);

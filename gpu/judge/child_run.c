@@ -317,6 +317,7 @@ bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *e
         .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
         .max_sets = (int)json_int(job, "max_sets", 1),
         .seed = child_u64(job, "seed"),
+        .exact = json_bool(job, "exact", true),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))

@@ -391,6 +391,12 @@ static bool run_judged(struct judge *j, int regime, struct comparison *previous,
 
 static bool run_regime(struct judge *j, int r, struct comparison *previous, struct verdict *v, struct err *err)
 {
+    /* Before anything of the candidate's is on the card: what the baseline takes there says what is endless. */
+    if (j->on_card && r == 0) {
+        STEP(baseline_ask(j, r, v, err));
+        STEP(baseline_take(j, r, v, err));
+        return run_judged(j, r, previous, v, err) && (v->code != VERDICT_OK || regime_reference(j, r, err));
+    }
     STEP(run_judged(j, r, previous, v, err));
     if (!regime_reference(j, r, err))
         return false;
@@ -420,6 +426,18 @@ static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *rec
     return j->keep_regimes || settle(c, records, v, err);
 }
 
+/* What needs no card is done before it is ours: the children stand in their sandboxes, and what each regime must give is known. */
+static bool before_card(struct judge *j, struct verdict *v, struct err *err)
+{
+    for (int i = 0; i < SIDES && j->on_card; i++)
+        if (j->sides[i].present)
+            STEP(run_shape(j, &j->sides[i], v, err));
+    for (int r = 0; r < j->regime_count && j->on_card && j->keep_regimes; r++)
+        if (!regime_reference(j, r, err))
+            return false;
+    return true;
+}
+
 /* The children that run: on sim those that emulated, on a card new ones with the card. */
 static bool ready(struct judge *j, struct verdict *v, struct err *err)
 {
@@ -430,8 +448,11 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
         enum sandbox_role role = j->on_card ? SANDBOX_RUN_CUDA : SANDBOX_RUN_SIM;
         if ((!s->run.alive || s->run.role != role) && !run_start(j, s, role, err))
             return false;
-        STEP(run_open_ask(j, s, j->device, v, err));
     }
+    STEP(before_card(j, v, err));
+    for (int i = 0; i < SIDES; i++)
+        if (j->sides[i].present)
+            STEP(run_open_ask(j, &j->sides[i], j->device, v, err));
     for (int i = 0; i < SIDES; i++) {
         struct judge_side *s = &j->sides[i];
         if (!s->present)

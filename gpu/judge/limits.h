@@ -40,6 +40,7 @@
     X(RUN_CUDA_MEMORY_BYTES, 16384 * LIMIT_MIB, "data segment; tensors twice and the driver's own")                                     \
     X(RUN_WALL_NS, 60 * LIMIT_SECOND, "one guarded run of the plan; on the emulator the largest decode shapes take seconds")            \
     X(RUN_CUDA_WALL_NS, 10 * LIMIT_SECOND, "one guarded run on a card; the kernels of interest take microseconds")                      \
+    X(RUN_CUDA_LEAST_NS, 2 * LIMIT_SECOND, "what a run on a card is always allowed, uploads and all: see run_card_wall_ns")                 \
     X(RUN_WALL_LEAST_NS, 10 * LIMIT_SECOND, "a candidate may take some times the baseline's time on the emulator, but never less than this")  \
     X(PROBE_WALL_NS, 2 * LIMIT_SECOND, "of repeats, and of launches in a chain; what was done by then is told")                           \
     X(SERIES_TRIAGE_NS, LIMIT_SECOND / 20, "of a series of launches on a card: a thousand of 5 us, with what is done between them")         \

@@ -35,9 +35,13 @@ static bool ask(struct series *x, int launches, json_t **ret, struct verdict *v,
     json_put(job, "salt", judge_u64(x->salt));
     json_put_str(job, "place", "end");
     json_put_int(job, "wall_ns", wall_ns);
-    json_put_int(job, "least", launches > LEAST_REPEATS && !j->emulated ? LEAST_REPEATS : 0);
+    const int least = launches > LEAST_REPEATS && !j->emulated ? LEAST_REPEATS : 0;
+    json_put_int(job, "least", least);
     json_put_int(job, "least_wall_ns", LIMIT_SERIES_LEAST_NS);
-    return judge_ask_run(j, &j->sides[CANDIDATE], job, "probe", LIMIT_RUN_CUDA_WALL_NS + LIMIT_ANSWER_GRACE_NS, ret, v, err);
+    /* after its wall time, or that of the least, it makes no more than the launches between two looks at the clock */
+    const int64_t goes_on_ns = least && LIMIT_SERIES_LEAST_NS > wall_ns ? LIMIT_SERIES_LEAST_NS : wall_ns;
+    const int64_t most_ns = goes_on_ns + run_card_wall_ns(j, DEVICE_PROBE_AT_ONCE, LIMIT_RUN_CUDA_WALL_NS + LIMIT_ANSWER_GRACE_NS);
+    return judge_ask_run(j, &j->sides[CANDIDATE], job, "probe", most_ns, ret, v, err);
 }
 
 /* The last launch's outputs against what is known of these inputs. */
