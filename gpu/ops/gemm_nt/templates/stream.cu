@@ -70,6 +70,11 @@ __device__ __forceinline__ const io_t *row_of(const io_t *x, const io_t *w, int 
     return row < ROWS ? of_w : x + (long long)(row - ROWS) * K;
 }
 
+__device__ __forceinline__ void copy(unsigned to, const io_t *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
 // Asks for the columns from `k` on. All threads have done with the stage.
 __device__ __forceinline__ void fetch(unsigned stage, unsigned arrived, const io_t *x, const io_t *w, int first, int k)
 {
@@ -81,13 +86,25 @@ __device__ __forceinline__ void fetch(unsigned stage, unsigned arrived, const io
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(stage + row * PITCH * 2),
                      "l"(row_of(x, w, first, row) + k), "r"(COLUMNS * 2), "r"(arrived) : "memory");
 #else
-    constexpr int VECTORS = COLUMNS / 8;
-#pragma unroll 8
-    for (int i = threadIdx.x; i < COPIED * VECTORS; i += THREADS) {
-        const int row = i / VECTORS, at = i % VECTORS * 8;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(stage + (row * PITCH + at) * 2), "l"(row_of(x, w, first, row) + k + at)
-                     : "memory");
+    // the same columns of every row: addresses a constant apart, but where rows of w end
+    constexpr int VECTORS = COLUMNS / 8, AT_ONCE = THREADS / VECTORS;
+    const int row = threadIdx.x / VECTORS, at = threadIdx.x % VECTORS * 8;
+    const unsigned to = stage + (row * PITCH + at) * 2;
+    const io_t *from_w = w + (long long)(first + row) * K + k + at, *from_x = x + (long long)row * K + k + at;
+    if (N % ROWS == 0 || first + ROWS <= N) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r += AT_ONCE)
+            if (ROWS % AT_ONCE == 0 || row + r < ROWS)
+                copy(to + r * PITCH * 2, from_w + (long long)r * K);
+    } else {
+#pragma unroll 1
+        for (int r = 0; row + r < ROWS; r += AT_ONCE)
+            copy(to + r * PITCH * 2, w + (long long)min(first + row + r, N - 1) * K + k + at);
     }
+#pragma unroll
+    for (int r = 0; r < M; r += AT_ONCE)
+        if (M % AT_ONCE == 0 || row + r < M)
+            copy(to + (ROWS + r) * PITCH * 2, from_x + (long long)r * K);
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }

@@ -4,7 +4,7 @@
 // takes steps of 16 places in turn with the rings of all blocks of the sequence, STAGES steps under way at any time, copied by cp.async or
 // (BULK) a row at a time by the copy engine; nothing but its own warps waits for them. With SPECULATE the first ones are asked for before
 // the length is known. Scores and weighted values by the matrix unit, softmax as it goes. A second launch joins the blocks' results; it
-// is there already when the first ends (DEPENDENT).
+// may come (DEPENDENT) when the last steps are under way, or (2) at once, and then waits on the card for the first to end.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -13,6 +13,8 @@ constexpr int SHARE = G <= 8 ? 1 : 2, HEADS = 8 * SHARE;  // warps of a ring; qu
 constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int TEAM = 32 * SHARE, THREADS = TEAM * RINGS;
 constexpr int STEP = 16, PIECES = D / 16, VECTORS = D / 8;
+constexpr bool EVEN = TEAM % VECTORS == 0 && TEAM / VECTORS <= STEP;
+constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
 constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 16 bytes lie in different banks
 constexpr int PART_ROW = D + 4;                           // floats
 static_assert(D % 16 == 0, "the template's constraints");
@@ -95,11 +97,21 @@ __device__ __forceinline__ void fetch(unsigned stage, unsigned arrived, const io
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(stage + member * ROW * 2),
                      "l"((member < STEP ? k : v) + (long long)(place + row) * HK * D), "r"(D * 2), "r"(arrived) : "memory");
 #else
-#pragma unroll 16
-    for (int i = member; i < 2 * STEP * VECTORS; i += TEAM) {
-        const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row % STEP;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(stage + (row * ROW + at) * 2),
-                     "l"((row < STEP ? k : v) + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
+    if (EVEN && place + STEP <= end) {                    // the same columns of every row: addresses a constant apart
+        const int row = member / VECTORS, at = member % VECTORS * 8;
+        const long long from = (long long)(place + row) * HK * D + at;
+        const unsigned to = stage + (row * ROW + at) * 2;
+#pragma unroll
+        for (int r = 0; r < 2 * STEP; r += ROWS_AT_ONCE)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + r * ROW * 2), "l"((r < STEP ? k : v) + from + r % STEP * HK * D)
+                         : "memory");
+    } else {
+#pragma unroll 1
+        for (int i = member; i < 2 * STEP * VECTORS; i += TEAM) {
+            const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row % STEP;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(stage + (row * ROW + at) * 2),
+                         "l"((row < STEP ? k : v) + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
+        }
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -203,6 +215,9 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     const int first = (split * RINGS + ring) * STEP;
     constexpr int APART = SPLIT * RINGS * STEP;           // from one step of a ring to its next
     const int length = lens[sequence];
+#if DEPENDENT == 2
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 #if BULK
     if (member == 0) {
 #pragma unroll
@@ -213,7 +228,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     team_sync(ring);
 #endif
     int fetched = 0;
-#pragma unroll
+#pragma unroll 1
     for (; fetched < STAGES; fetched++) {
         const int place = first + fetched * APART, end = SPECULATE ? T : length;
         if (place >= end)
@@ -261,7 +276,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         n++;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
-#if DEPENDENT
+#if DEPENDENT == 1
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 #if BULK
@@ -310,37 +325,40 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     }
 }
 
-// A block a sequence and head: the splits' results, each by its largest score. Rows of threads share the splits.
-constexpr int LANES = D / 4, ROWS = JOIN_THREADS / LANES, AHEAD = 8;
+// A block a sequence, head and slice of JOIN_COLUMNS columns: the splits' results, each by its largest score. Rows of threads share the
+// splits; all have asked for what they add up before anything is known of the scores.
+constexpr int LANES = JOIN_COLUMNS / 4, ROWS = JOIN_THREADS / LANES, EACH = (SPLIT + ROWS - 1) / ROWS, AHEAD = EACH < 8 ? EACH : 8;
+static_assert(JOIN_THREADS % LANES == 0, "the template's constraints");
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
     __shared__ float factors[SPLIT];
     __shared__ float4 sums[ROWS][LANES];
     const long long head = blockIdx.x;
-    const int row = threadIdx.x / LANES, at = threadIdx.x % LANES;
+    const int row = threadIdx.x / LANES, lane = threadIdx.x % 32, at = blockIdx.y * JOIN_COLUMNS + threadIdx.x % LANES * 4;
+    const bool in = at < D;
 #if DEPENDENT
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-    const float4 *from = reinterpret_cast<const float4 *>(partial) + head * SPLIT * LANES + at;
+    const float *from = partial + head * SPLIT * D + at;
     float4 x[AHEAD], sum = {0, 0, 0, 0};
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
-        if (row + u * ROWS < SPLIT && row < ROWS)
-            x[u] = from[(row + u * ROWS) * LANES];
+        if (row + u * ROWS < SPLIT && in)
+            x[u] = *reinterpret_cast<const float4 *>(from + (row + u * ROWS) * D);
     if (threadIdx.x < 32) {
-        constexpr int EACH = (SPLIT + 31) / 32;
-        float2 m[EACH];
+        constexpr int MARKS = (SPLIT + 31) / 32;
+        float2 m[MARKS];
         float largest = NOTHING, total = 0;
 #pragma unroll
-        for (int u = 0; u < EACH; u++) {
-            m[u] = u * 32 + threadIdx.x < SPLIT ? marks[head * SPLIT + u * 32 + threadIdx.x] : make_float2(NOTHING, 0);
+        for (int u = 0; u < MARKS; u++) {
+            m[u] = u * 32 + lane < SPLIT ? marks[head * SPLIT + u * 32 + lane] : make_float2(NOTHING, 0);
             largest = fmaxf(largest, m[u].x);
         }
 #pragma unroll
         for (int i = 16; i; i /= 2)
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, i));
 #pragma unroll
-        for (int u = 0; u < EACH; u++) {
+        for (int u = 0; u < MARKS; u++) {
             m[u].x = m[u].x == NOTHING ? 0.0f : power(m[u].x - largest);
             total += m[u].x * m[u].y;
         }
@@ -348,17 +366,17 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__r
         for (int i = 16; i; i /= 2)
             total += __shfl_xor_sync(0xffffffffu, total, i);
 #pragma unroll
-        for (int u = 0; u < EACH; u++)
-            if (u * 32 + threadIdx.x < SPLIT)
-                factors[u * 32 + threadIdx.x] = total > 0 ? m[u].x / total : 0.0f;
+        for (int u = 0; u < MARKS; u++)
+            if (u * 32 + lane < SPLIT)
+                factors[u * 32 + lane] = total > 0 ? m[u].x / total : 0.0f;
     }
     __syncthreads();
-    for (int s = row; s < SPLIT && row < ROWS; s += ROWS * AHEAD) {
+    for (int s = row; s < SPLIT && in; s += ROWS * AHEAD) {
         if (s != row)
 #pragma unroll
             for (int u = 0; u < AHEAD; u++)
                 if (s + u * ROWS < SPLIT)
-                    x[u] = from[(s + u * ROWS) * LANES];
+                    x[u] = *reinterpret_cast<const float4 *>(from + (s + u * ROWS) * D);
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
             if (s + u * ROWS < SPLIT) {
@@ -366,16 +384,15 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__r
                 sum.x += f * x[u].x, sum.y += f * x[u].y, sum.z += f * x[u].z, sum.w += f * x[u].w;
             }
     }
-    if (row < ROWS)
-        sums[row][at] = sum;
+    sums[row][threadIdx.x % LANES] = sum;
     __syncthreads();
-    if (row == 0) {
+    if (row == 0 && in) {
 #pragma unroll
         for (int r = 1; r < ROWS; r++) {
-            const float4 y = sums[r][at];
+            const float4 y = sums[r][threadIdx.x];
             sum.x += y.x, sum.y += y.y, sum.z += y.z, sum.w += y.w;
         }
-        io_t *to = out + head * D + at * 4;
+        io_t *to = out + head * D + at;
         narrow(to, sum.x), narrow(to + 1, sum.y), narrow(to + 2, sum.z), narrow(to + 3, sum.w);
     }
 }

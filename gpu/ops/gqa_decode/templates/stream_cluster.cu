@@ -14,6 +14,8 @@ constexpr int SHARE = G <= 8 ? 1 : 2, HEADS = 8 * SHARE;  // warps of a ring; qu
 constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int TEAM = 32 * SHARE, THREADS = TEAM * RINGS;
 constexpr int STEP = 16, PIECES = D / 16, VECTORS = D / 8;
+constexpr bool EVEN = TEAM % VECTORS == 0 && TEAM / VECTORS <= STEP;
+constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
 constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 16 bytes lie in different banks
 constexpr int PART_ROW = D + 4;                           // floats
 static_assert(D % 16 == 0, "the template's constraints");
@@ -96,11 +98,21 @@ __device__ __forceinline__ void fetch(unsigned stage, unsigned arrived, const io
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(stage + member * ROW * 2),
                      "l"((member < STEP ? k : v) + (long long)(place + row) * HK * D), "r"(D * 2), "r"(arrived) : "memory");
 #else
-#pragma unroll 16
-    for (int i = member; i < 2 * STEP * VECTORS; i += TEAM) {
-        const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row % STEP;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(stage + (row * ROW + at) * 2),
-                     "l"((row < STEP ? k : v) + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
+    if (EVEN && place + STEP <= end) {                    // the same columns of every row: addresses a constant apart
+        const int row = member / VECTORS, at = member % VECTORS * 8;
+        const long long from = (long long)(place + row) * HK * D + at;
+        const unsigned to = stage + (row * ROW + at) * 2;
+#pragma unroll
+        for (int r = 0; r < 2 * STEP; r += ROWS_AT_ONCE)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + r * ROW * 2), "l"((r < STEP ? k : v) + from + r % STEP * HK * D)
+                         : "memory");
+    } else {
+#pragma unroll 1
+        for (int i = member; i < 2 * STEP * VECTORS; i += TEAM) {
+            const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row % STEP;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(stage + (row * ROW + at) * 2),
+                         "l"((row < STEP ? k : v) + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
+        }
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
@@ -242,7 +254,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     team_sync(ring);
 #endif
     int fetched = 0;
-#pragma unroll
+#pragma unroll 1
     for (; fetched < STAGES; fetched++) {
         const int place = first + fetched * APART, end = SPECULATE ? T : length;
         if (place >= end)
