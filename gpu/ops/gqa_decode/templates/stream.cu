@@ -14,7 +14,7 @@ constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int TEAM = 32 * SHARE, THREADS = TEAM * RINGS;
 constexpr int STEP = 16, PIECES = D / 16, VECTORS = D / 8;
 constexpr bool EVEN = TEAM % VECTORS == 0 && TEAM / VECTORS <= STEP;
-constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
+[[maybe_unused]] constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
 constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 16 bytes lie in different banks
 constexpr int PART_ROW = D + 4;                           // floats
 static_assert(D % 16 == 0, "the template's constraints");
@@ -327,8 +327,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 
 // A block a sequence, head and slice of JOIN_COLUMNS columns: the splits' results, each by its largest score. Rows of threads share the
 // splits; all have asked for what they add up before anything is known of the scores.
-constexpr int LANES = JOIN_COLUMNS / 4, ROWS = JOIN_THREADS / LANES, EACH = (SPLIT + ROWS - 1) / ROWS, AHEAD = EACH < 8 ? EACH : 8;
-static_assert(JOIN_THREADS % LANES == 0, "the template's constraints");
+constexpr int JOIN_THREADS = 256, LANES = JOIN_COLUMNS / 4, ROWS = JOIN_THREADS / LANES, EACH = (SPLIT + ROWS - 1) / ROWS, AHEAD = EACH < 8 ? EACH : 8;
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
     __shared__ float factors[SPLIT];

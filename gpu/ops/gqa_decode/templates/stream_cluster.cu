@@ -15,7 +15,7 @@ constexpr int GROUPS = (G + HEADS - 1) / HEADS;
 constexpr int TEAM = 32 * SHARE, THREADS = TEAM * RINGS;
 constexpr int STEP = 16, PIECES = D / 16, VECTORS = D / 8;
 constexpr bool EVEN = TEAM % VECTORS == 0 && TEAM / VECTORS <= STEP;
-constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
+[[maybe_unused]] constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
 constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 16 bytes lie in different banks
 constexpr int PART_ROW = D + 4;                           // floats
 static_assert(D % 16 == 0, "the template's constraints");
