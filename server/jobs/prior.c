@@ -172,7 +172,7 @@ static void *estimate_part(void *ctx)
 
 static void add_answers(json_t *to, const json_t *items, int first, int step, const json_t *answers)
 {
-    static const char *const keys[] = {"template", "params"}, *const told[] = {"ns", "why"};
+    static const char *const keys[] = {"template", "params"}, *const told[] = {"ns", "why", "resources"};
     for (size_t n = 0, i = (size_t)first; i < json_array_size(items); i += (size_t)step, n++) {
         json_t *one = json_object();
         for (size_t k = 0; k < 2; k++)
