@@ -108,7 +108,7 @@ static void go_wrong(long run)
         clock_sleep_ns(50000000);
 }
 
-/* "serve-estimates": estimate=N nanoseconds of each candidate, offset=N more; wrong_count: one too few. */
+/* "serve-estimates": estimate=N nanoseconds of each candidate, offset=N more; wrong_count: one too few; broken: none. */
 static int estimates(const json_t *request)
 {
     cleanup(json) json_t *list = json_array();
@@ -118,7 +118,11 @@ static int estimates(const json_t *request)
         source = json_str(candidate, "source", "");
         if (number("crash", 0))
             abort();
-        if (!word("wrong_count") || i)
+        const long rows = number("refuse_r", 0);
+        const bool refused = rows && rows == json_int(json_object_get(json_object_get(request, "shape"), "axes"), "R", 0);
+        if (refused || word("broken"))
+            json_array_append_new(list, json_pack("{s:n,s:s}", "ns", "why", refused ? "no figures are known of that card" : "it does not run"));
+        else if (!word("wrong_count") || i)
             json_array_append_new(list, json_pack("{s:f}", "ns", (double)(number("estimate", 0) + number("offset", 0))));
     }
     send(WIRE_RESULT, json_pack("{s:O}", "estimates", list));
