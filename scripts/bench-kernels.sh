@@ -84,8 +84,10 @@ if [ "$device" = all ]; then
     [ ${#found[@]} -gt 0 ] || fail "no card gave a figure"
     "$books" merge "$results" "${found[@]}" || fail "the shards' files cannot be merged: they lie in $folder"
     [ -z "$times" ] || "$books" timed "$build/share/proteus" "$bench" "$results" "$times" || fail "the times cannot be added"
-    say "$("$books" judged "$results") cells judged in $((SECONDS - began)) s; table: ${results%.json}.md"
-    exit 0
+    judged=$("$books" judged "$results")
+    say "$judged cells judged in $((SECONDS - began)) s; table: ${results%.json}.md"
+    [ "${judged:-0}" -gt 0 ]
+    exit
 fi
 "$books" list "$build/share/proteus" "$bench" "$shard" "$results" ${BENCH_ONLY:+"$BENCH_ONLY"} >"$folder/cells" || fail "no cells"
 total=$(wc -l <"$folder/cells")

@@ -32,7 +32,8 @@ bool cell_aims(const struct cells *c, const struct cell *cell, double time_ns, c
 /* The least bytes at the device's data sheet; 0: not known. */
 double cell_floor_ns(const struct cells *c, const struct cell *cell, const char *device);
 
-/* Times of settings, kernels_times.c: what bench_settings wrote, of any number of files, as one. */
+/* Times of settings, kernels_times.c: what bench_settings wrote, and what this has merged before, of any number of
+ * files, as one; a later figure of a setting replaces an earlier one. */
 bool times_merge(const char *out, char **files, int count, struct err *err) MUST_CHECK;
 bool times_load(const char *path, json_t **ret, struct err *err) MUST_CHECK;             /* an empty list where there is no such file */
 /* The fastest setting of a cell's shape, {"template","params","ns",...,"baseline_ns","device","settings_timed"}; NULL: none was timed. */

@@ -53,6 +53,25 @@ static void put_setting(json_t *list, const json_t *time)
     json_array_insert(list, at, one);
 }
 
+/* What was merged before. */
+static void add_lines(json_t *all, const json_t *lines)
+{
+    const json_t *line, *setting;
+    size_t i, k;
+    json_array_foreach(lines, i, line) {
+        json_t *one = times_of(all, json_object_get(line, "shape"));
+        json_put_str(one, "device", json_str(line, "device", ""));
+        if (json_object_get(line, "baseline"))
+            json_put(one, "baseline", json_incref(json_object_get(line, "baseline")));
+        json_array_foreach(json_object_get(line, "settings"), k, setting) {
+            cleanup(json) json_t *time = json_copy((json_t *)(uintptr_t)setting), *params = json_copy(json_object_get(setting, "params"));
+            json_put_str(params, "template", json_str(setting, "template", ""));
+            json_put(time, "params", json_incref(params));
+            put_setting(json_object_get(one, "settings"), time);
+        }
+    }
+}
+
 static void add_times(json_t *all, const json_t *file)
 {
     const json_t *time;
@@ -95,7 +114,10 @@ bool times_merge(const char *out, char **files, int count, struct err *err)
         cleanup(json) json_t *one = NULL;
         if (!json_parse_file(files[i], 64 << 20, &one, err))
             return false;
-        add_times(all, one);
+        if (json_is_array(one))
+            add_lines(all, one);
+        else
+            add_times(all, one);
     }
     return write_lines(out, all, err);
 }
