@@ -6,3 +6,6 @@ if(TARGET proteus_jobs AND TARGET proteus-gpu)
   proteus_test(test_agent_sim SOURCES test_agent_sim.c LIBS proteus_jobs test_llm_server LABELS nvrtc TIMEOUT 240
     ARGS $<TARGET_FILE:proteus-gpu> ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/data/llm)
 endif()
+if(TARGET proteus_jobs)
+  proteus_test(test_agent SOURCES test_agent.c LIBS proteus_jobs)
+endif()
