@@ -224,7 +224,12 @@ struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, s
         u.cache_write = written;
         u.input = input - read - written;
     }
-    u.output = within(said->output, (int64_t)(got_bytes / BYTES_A_TOKEN_MOST), most_out, llm_tokens_estimate(got_bytes), &u.estimated);
+    int64_t written_out = llm_tokens_estimate(got_bytes);      /* nobody is charged for more than was asked for */
+    u.output = within(said->output, 0, most_out, written_out < output_tokens ? written_out : output_tokens, &u.estimated);
+    if (u.output * BYTES_A_TOKEN_MOST + BYTES_A_TOKEN_MOST <= (int64_t)got_bytes && u.output < output_tokens) {
+        u.output = written_out < output_tokens ? written_out : output_tokens;
+        u.estimated = true;
+    }
     return u;
 }
 
