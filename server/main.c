@@ -257,13 +257,9 @@ static bool start(struct server *s, struct err *err)
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
-<<<<<<< HEAD
-        .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries, .default_target = s->target,
-        .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
-=======
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
-        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target};
->>>>>>> main
+        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target,
+        .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }

@@ -161,9 +161,9 @@ static void section_device(struct prompt *p, const struct gen_input *in)
 
 static void add_times(struct buf *to, const struct gen_input *in, double time_ns)
 {
-    buf_fmt(to, "%.0f ns%s; the baseline takes %.0f ns", time_ns, in->measured ? "" : " (estimated)", in->baseline_ns);
+    buf_fmt(to, "%.0f ns%s", time_ns, in->measured ? "" : " (estimated)");
     if (time_ns > 0 && in->baseline_ns > 0)
-        buf_fmt(to, ", so it is %.3f times as fast", in->baseline_ns / time_ns);
+        buf_fmt(to, "; the baseline takes %.0f ns, so it is %.3f times as fast", in->baseline_ns, in->baseline_ns / time_ns);
     buf_str(to, ".\n");
 }
 
@@ -190,12 +190,15 @@ static void section_best(struct prompt *p, const struct agent_input *a)
     if (b) {
         buf_fmt(to, "Candidate %s: ", short_id(b));
         add_times(to, in, b->time_ns);
-        if (b->time_ns >= in->baseline_ns)
+        if (in->baseline_ns > 0 && b->time_ns >= in->baseline_ns)
             buf_str(to, "It is right, but no better than the baseline.\n");
         add_figures(to, b->figures);
         add_source(p, SECTION_BEST, "source of the best candidate", b->candidate);
     } else {
-        buf_fmt(to, "Nothing beat or matched the baseline yet, which takes %.0f ns%s. Here it is.\n", in->baseline_ns, in->measured ? "" : " (estimated)");
+        if (in->baseline_ns > 0)
+            buf_fmt(to, "There is no right candidate yet. The baseline takes %.0f ns%s. Here it is.\n", in->baseline_ns, in->measured ? "" : " (estimated)");
+        else
+            buf_str(to, "Nothing was judged of this shape yet. Here is the baseline.\n");
         add_figures(to, a->baseline_figures);
         add_source(p, SECTION_BEST, "source of the baseline", a->baseline);
     }

@@ -200,6 +200,7 @@ char *run_used_up(const struct run *r);  /* why no more may be spent; NULL: more
 /* Why no more may be spent; NULL: more may. The caller frees. */
 char *run_used_up(const struct run *r);
 int64_t run_wall_limit_ns(const struct run *r);      /* clock_mono_ns when the job's wall time is used up */
+struct gen_past gen_past_of(const json_t *record);   /* of a judged candidate; borrows from it */
 /* What a generator is told of the shape under work; *ret_past is the caller's (free). */
 bool run_gen_input(struct run *r, int index, int64_t left, const json_t *prior, struct gen_past **ret_past, struct gen_input *ret,
                    struct err *err) MUST_CHECK;

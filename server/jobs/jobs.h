@@ -129,6 +129,12 @@ bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order 
  * best. ERR_CONFLICT: it is not held, or was refused.
  */
 bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
+/*
+ * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
+ * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
+ * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
+ */
+bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */

@@ -195,24 +195,26 @@ static bool load_past(struct run *r, struct err *err)
     return true;
 }
 
+struct gen_past gen_past_of(const json_t *record)
+{
+    const json_t *figures = json_object_get(record, "figures"), *origin = json_object_get(record, "origin"), *pending = json_object_get(record, "pending");
+    const json_t *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
+    struct gen_past past = {.id = json_str(record, "id", ""), .candidate = json_object_get(record, "candidate"),
+                            .origin = json_is_null(origin) ? NULL : origin, .time_ns = json_num(figures, "time_ns", 0),
+                            .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL, .said = verdict};
+    if (!verdict_code_parse(json_str(verdict, "code", ""), &past.verdict))
+        past.verdict = VERDICT_FAULT;
+    return past;
+}
+
 bool run_gen_input(struct run *r, int index, int64_t left, const json_t *prior, struct gen_past **ret_past, struct gen_input *ret, struct err *err)
 {
     const json_t *shape = job_shape(r->job, index), *baseline = json_object_get(shape, "baseline");
     if (!load_past(r, err))
         return false;
     struct gen_past *past = xarray((size_t)r->past_count + 1, sizeof(struct gen_past));
-    for (int i = 0; i < r->past_count; i++) {
-        const json_t *record = r->past[i], *figures = json_object_get(record, "figures");
-        past[i] = (struct gen_past){.id = json_str(record, "id", ""), .candidate = json_object_get(record, "candidate"),
-                                    .origin = json_object_get(record, "origin"), .time_ns = json_num(figures, "time_ns", 0),
-                                    .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL,
-                                    .said = json_object_get(record, "verdict")};
-        if (json_is_null(past[i].origin))
-            past[i].origin = NULL;
-        const json_t *pending = json_object_get(record, "pending"), *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
-        if (!verdict_code_parse(json_str(verdict, "code", ""), &past[i].verdict))
-            past[i].verdict = VERDICT_FAULT;
-    }
+    for (int i = 0; i < r->past_count; i++)
+        past[i] = gen_past_of(r->past[i]);
     *ret = (struct gen_input){.op = r->shape.op, .shape = &r->shape, .past = past, .past_count = r->past_count,
                            .baseline_ns = json_num(baseline, "time_ns", 0), .candidates_left = left,
                            .seed = (uint64_t)json_int(r->job, "seed", 0),
@@ -272,13 +274,9 @@ static enum step_result propose_own(struct run *r)
     if (!reason && left <= 0)
         reason = xfmt("this shape's share of the budget of %lld candidates is used up", (long long)all);
     if (reason)
-<<<<<<< HEAD
         return run_stop_search(r, index, reason);
-=======
-        return stop_search(r, index, reason);
     if (contenders_due(r, index))
         return begin_narrowing(r);
->>>>>>> main
     const struct generator *g = r->j->config.find_generator(json_str(r->job, "generator", ""));
     cleanup(json) json_t *prior = NULL;
     if (g && g->attempt)
