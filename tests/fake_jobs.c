@@ -229,6 +229,8 @@ bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *r
         return false;
     if (strcmp(json_str(job, "state", ""), "queued"))
         return err_set(err, ERR_CONFLICT, "the job has ended");
+    const json_t *inner = json_object_get(request, "candidate");
+    request = inner ? inner : request;
     if (!candidate_parse(request, "", &c, f))
         return err_set(err, ERR_INVALID, "the candidate has a fault");
     candidate_done(&c);

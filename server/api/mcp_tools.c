@@ -254,7 +254,7 @@ static json_t *candidate_brief(const json_t *record)
         json_put_str(detail, "log", cut);
         json_put_bool(detail, "log_cut", true);
     }
-    json_put(doc, "verdict", json_incref(verdict));
+    json_put(doc, "verdict", verdict ? json_incref(verdict) : json_null());
     json_put(doc, "figures", json_object());
     copy(json_object_get(doc, "figures"), json_object_get(record, "figures"), figures);
     return doc;
