@@ -16,4 +16,6 @@ endif()
 proteus_test(test_mcp SOURCES test_mcp.c fake_jobs.c LIBS proteus_api proteus_store Threads::Threads)
 if(TARGET proteusd AND TARGET proteus-gpu)
   proteus_test(test_mcp_sim SOURCES test_mcp_sim.c LIBS proteus_core LABELS nvrtc TIMEOUT 240 ARGS $<TARGET_FILE:proteusd> ${CMAKE_CURRENT_SOURCE_DIR}/data/llm)
+  proteus_test(test_agent_service SOURCES test_agent_service.c LIBS test_llm_server LABELS nvrtc TIMEOUT 240
+    ARGS $<TARGET_FILE:proteusd> ${CMAKE_CURRENT_SOURCE_DIR}/data/llm)
 endif()
