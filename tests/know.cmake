@@ -2,3 +2,6 @@
 set(KNOW_TEST_LIBS proteus_know proteus_store Threads::Threads)
 add_executable(bench_retrieval bench/retrieval.c)
 target_link_libraries(bench_retrieval PRIVATE proteus_flags ${KNOW_TEST_LIBS})
+add_executable(bench_knowledge bench/knowledge.c)
+target_link_libraries(bench_knowledge PRIVATE proteus_know proteus_generate m)
+add_dependencies(bench_knowledge proteus_ops)
