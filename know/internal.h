@@ -123,7 +123,7 @@ struct know {
     pthread_t thread;
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
-    atomic_llong notes, steps;           /* since the start */
+    char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
 bool know_commit(struct know *k, struct store_batch *b, const json_t *const *docs, int count, struct err *err) MUST_CHECK;
@@ -132,3 +132,18 @@ bool know_commit(struct know *k, struct store_batch *b, const json_t *const *doc
 double student_95(int degrees);          /* the factor of a two-sided 95 % interval */
 json_t *effect_encode(double mean_log_ratio, double half_width, int pairs);
 void event_learned(struct store_batch *b, const json_t *lesson);
+/* Absent is no error: *ret is NULL then. */
+bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **ret, struct err *err) MUST_CHECK;
+
+/* ---- notes.c ---- */
+bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;
+
+/* ---- learn.c ---- */
+#define STORE_KEY_MAX 512
+void event_retired(struct store_batch *b, const json_t *lesson, const char *reason);
+void lesson_end(json_t *doc, enum lesson_state state, const char *why);
+
+/* ---- teach.c ---- */
+#define TEACH_MAX 160                    /* lessons that one shape can change: parameters of an operator's templates */
+/* What a shape's search has shown, into the batch; the lessons that say so are the caller's to commit and release. */
+bool teach_shape(struct know *k, struct store_batch *b, const json_t *entry, json_t *docs[TEACH_MAX], int *ret_count, struct err *err) MUST_CHECK;
