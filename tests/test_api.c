@@ -38,6 +38,7 @@ static void bad_requests(void)
         {"GET", "/v1/jobs/job_00000000000000000000000000", NULL, 404, "not_found", "no job"},
         {"GET", "/v1/candidates/job_00000000000000000000000000", NULL, 404, "not_found", "cand_"},
         {"GET", "/v1/candidates/cand_00000000000000000000000000", NULL, 404, "not_found", "no candidate"},
+        {"GET", "/v1/jobs/job_00000000000000000000000000/candidates", NULL, 404, "not_found", "no job"},
         {"GET", "/v1/jobs/job_00000000000000000000000000/events", NULL, 404, "not_found", "no job"},
         {"POST", "/v1/jobs/job_00000000000000000000000000/cancel", NULL, 404, "not_found", ""},
         {"GET", "/v1/kernels/XYZ", NULL, 404, "not_found", "64 lower-case"},
@@ -167,6 +168,32 @@ static int post_key(const char *key, const char *path, const char *body)
     return ask(service.address, "POST", path, extra, body, &answer);
 }
 
+/* Newest first, in pages that join, without what is large; the cursor of one job's list is no good for another's. */
+static void candidates_are_listed_in_brief(const char *path)
+{
+    int status;
+    char at[400], other[400], one[100] = "";
+    snprintf(at, sizeof at, "%s?limit=1", path);
+    cleanup(json) json_t *all = ask_json("GET", path, NULL, NULL, &status), *page = ask_json("GET", at, NULL, NULL, &status);
+    const json_t *list = json_object_get(all, "candidates"), *newest = json_array_get(list, 0), *oldest = json_array_get(list, 1);
+    check_int(json_array_size(list), 2);
+    check(json_is_null(json_object_get(all, "next")) && json_int(all, "as_of", 0) > 0);
+    check(strcmp(json_str(newest, "id", ""), json_str(oldest, "id", "")) > 0);
+    check_str(json_str(newest, "language", ""), "cuda");
+    check(json_is_null(json_object_get(newest, "verdict")) && !json_object_get(newest, "candidate") && !json_object_get(newest, "source"));
+    snprintf(one, sizeof one, "%s", json_str(page, "next", ""));
+    snprintf(at, sizeof at, "%s?limit=1&cursor=%s", path, one);
+    cleanup(json) json_t *second = ask_json("GET", at, NULL, NULL, &status);
+    check_int(status, 200);
+    check_str(json_str(json_array_get(json_object_get(second, "candidates"), 0), "id", ""), json_str(oldest, "id", ""));
+    check_int(post("/v1/jobs", submit), 202);
+    snprintf(other, sizeof other, "/v1/jobs/%s/candidates", field("id"));
+    snprintf(at, sizeof at, "%s?cursor=%s", other, one);
+    check_int(get(at), 400);
+    check_int(get(other), 200);
+    check(strstr(buf_cstr(&answer.body), "\"candidates\":[]"));
+}
+
 static void candidates_are_taken_until_the_job_has_ended(const char *job)
 {
     char path[200];
@@ -190,6 +217,7 @@ static void candidates_are_taken_until_the_job_has_ended(const char *job)
     check_str(answer_header(&answer, "Idempotency-Replayed", value, sizeof value), "true");
     check_str(answer_header(&answer, "Location", value, sizeof value), location);
     check_int(post_key("candidate-1", path, "{\"language\":\"cuda\"}"), 422);
+    candidates_are_listed_in_brief(path);
     char cancel[200];
     snprintf(cancel, sizeof cancel, "/v1/jobs/%s/cancel", job);
     check_int(ask(service.address, "POST", cancel, NULL, "", &answer), 200);

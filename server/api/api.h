@@ -59,6 +59,9 @@ void page_cursor(const struct request *req, const char *filters, const char *key
 typedef bool page_keep(void *ctx, json_t *doc);
 void page_respond(const struct request *req, struct response *res, enum store_kind kind, bool backwards, const char *name,
                   const char *filters, page_keep *keep, void *ctx);
+/* The same of the records that belong to `owner` (NULL: all); `filters` must name the owner, so that cursors are of its list only. */
+void page_respond_of(const struct request *req, struct response *res, enum store_kind kind, const char *owner, bool backwards,
+                     const char *name, const char *filters, page_keep *keep, void *ctx);
 
 /* ---- blobs that are served often (cache.c) ---- */
 struct cache;
@@ -135,7 +138,7 @@ void files_free(struct files *f);
 
 bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 
-http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, candidates_get;
+http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, jobs_candidates, candidates_get;
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
 http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;

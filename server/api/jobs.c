@@ -109,6 +109,43 @@ void jobs_post_candidate(const struct request *req, struct response *res)
     claim_end(req, &claim);
 }
 
+static void take(json_t *to, const json_t *from, const char *const *keys)
+{
+    for (; *keys; keys++) {
+        json_t *value = json_object_get(from, *keys);
+        if (value && !json_is_null(value))
+            json_object_set(to, *keys, value);
+    }
+}
+
+/* A candidate as lists show it: without source, plan, samples and log. */
+static bool candidate_brief(void *ctx, json_t *record)
+{
+    static const char *const own[] = {"id", "shape_hash", "op", "state", "is_baseline", "origin", "created", "judged", "decision", NULL};
+    static const char *const inner[] = {"language", "notes", "parent", "lessons", NULL}, *const said[] = {"code", "phase", "fault", "text", NULL};
+    static const char *const figures[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode", "bound", NULL};
+    cleanup(json) json_t *brief = json_object();
+    const json_t *verdict = json_object_get(record, "verdict");
+    (void)ctx;
+    take(brief, record, own);
+    take(brief, json_object_get(record, "candidate"), inner);
+    take(brief, json_object_get(record, "figures"), figures);
+    json_put(brief, "verdict", json_is_object(verdict) ? json_object() : json_null());
+    take(json_object_get(brief, "verdict"), verdict, said);
+    json_object_clear(record);
+    json_object_update(record, brief);
+    return true;
+}
+
+void jobs_candidates(const struct request *req, struct response *res)
+{
+    json_t *job = NULL;
+    if (!find_record(req, res, STORE_JOB, "job", "job", &job))
+        return;
+    json_decref(job);
+    page_respond_of(req, res, STORE_CANDIDATE, req->params[0], true, "candidates", req->params[0], candidate_brief, NULL);
+}
+
 void candidates_get(const struct request *req, struct response *res)
 {
     json_t *candidate = NULL;

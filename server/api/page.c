@@ -55,14 +55,14 @@ static bool collect_one(void *ctx, const char *id, const json_t *doc)
     return json_array_size(c->list) < c->limit;
 }
 
-void page_respond(const struct request *req, struct response *res, enum store_kind kind, bool backwards, const char *name,
-                  const char *filters, page_keep *keep, void *ctx)
+void page_respond_of(const struct request *req, struct response *res, enum store_kind kind, const char *owner, bool backwards,
+                     const char *name, const char *filters, page_keep *keep, void *ctx)
 {
     struct page_request page;
     if (!page_read(req, res, filters, &page))
         return;
     struct collect c = {json_array(), keep, ctx, (size_t)page.limit};
-    struct store_page ask = {.kind = kind, .after = page.after[0] ? page.after : NULL, .backwards = backwards,
+    struct store_page ask = {.kind = kind, .owner = owner, .after = page.after[0] ? page.after : NULL, .backwards = backwards,
                              .limit = keep ? page.limit * SCAN_PER_ENTRY : page.limit};
     cleanup(str) char *next = NULL;
     int64_t as_of = 0;
@@ -83,4 +83,10 @@ void page_respond(const struct request *req, struct response *res, enum store_ki
     }
     json_put_int(doc, "as_of", as_of);
     respond_json(res, 200, doc);
+}
+
+void page_respond(const struct request *req, struct response *res, enum store_kind kind, bool backwards, const char *name,
+                  const char *filters, page_keep *keep, void *ctx)
+{
+    page_respond_of(req, res, kind, NULL, backwards, name, filters, keep, ctx);
 }

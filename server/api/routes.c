@@ -27,6 +27,7 @@ const struct route api_routes[] = {
     {HTTP_GET, "/v1/jobs/{id}", jobs_get, SCOPE_READ, 0},
     {HTTP_POST, "/v1/jobs/{id}/cancel", jobs_post_cancel, SCOPE_SUBMIT, ROUTE_COMMITS},
     {HTTP_GET, "/v1/jobs/{id}/events", events_of_job, SCOPE_READ, 0},
+    {HTTP_GET, "/v1/jobs/{id}/candidates", jobs_candidates, SCOPE_READ, 0},
     {HTTP_POST, "/v1/jobs/{id}/candidates", jobs_post_candidate, SCOPE_SUBMIT, ROUTE_JSON | ROUTE_COMMITS},
     {HTTP_GET, "/v1/candidates/{id}", candidates_get, SCOPE_READ, 0},
     {HTTP_POST, "/v1/candidates/{id}/release", candidates_release, SCOPE_ADMIN, ROUTE_JSON | ROUTE_OPTIONAL | ROUTE_COMMITS},

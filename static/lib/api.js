@@ -30,6 +30,18 @@ export async function get(path) {
   return response.json();
 }
 
+const breath = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+/** All pages of a list, one after another; `each` stops it by giving false. Drawing goes on between them. */
+export async function getAll(path, each) {
+  for (let cursor = null; ;) {
+    const page = await get(cursor === null ? path : `${path.replace(/&cursor=[^&]*/, '')}&cursor=${encodeURIComponent(cursor)}`);
+    if (each(page) === false || typeof page.next !== 'string') return;
+    cursor = page.next;
+    await breath();
+  }
+}
+
 export async function getBlob(path) {
   const response = await fetch(path, { headers: headers(), cache: 'no-store' });
   if (!response.ok) throw await problemOf(response);
@@ -40,6 +52,12 @@ export async function getText(path) {
   const response = await fetch(path, { headers: headers(), cache: 'no-store' });
   if (!response.ok) throw await problemOf(response);
   return response.text();
+}
+
+export async function getBytes(path) {
+  const response = await fetch(path, { headers: headers(), cache: 'no-store' });
+  if (!response.ok) throw await problemOf(response);
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 export async function post(path, body) {

@@ -13,15 +13,22 @@ export function speedup(doc) {
 
 export const speedupText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
 /** An estimate has no interval: its ends are equal. */
-export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(2)} to ${s.high.toFixed(2)}` : '');
+export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(3)} to ${s.high.toFixed(3)}` : '');
 
-export function duration(ns) {
-  if (!(ns > 0)) return '–';
-  for (const [below, unit, name] of [[1e3, 1, 'ns'], [1e6, 1e3, 'µs'], [1e9, 1e6, 'ms'], [Infinity, 1e9, 's']]) {
-    if (ns < below) return `${(ns / unit).toFixed(unit === 1 ? 0 : ns / unit >= 100 ? 0 : ns / unit >= 10 ? 1 : 2)} ${name}`;
+const scale = (value, steps) => {
+  for (const [below, unit, name] of steps) {
+    if (value < below) return `${(value / unit).toFixed(unit === 1 || value / unit >= 100 ? 0 : value / unit >= 10 ? 1 : 2)} ${name}`;
   }
   return '–';
-}
+};
+export const duration = (ns) => (ns > 0 ? scale(ns, [[1e3, 1, 'ns'], [1e6, 1e3, 'µs'], [1e9, 1e6, 'ms'], [120e9, 1e9, 's'], [7200e9, 60e9, 'min'], [Infinity, 3600e9, 'h']]) : '–');
+export const bytes = (n) => (n >= 0 ? scale(n, [[1e3, 1, 'B'], [1e6, 1e3, 'kB'], [1e9, 1e6, 'MB'], [Infinity, 1e9, 'GB']]) : '–');
+export const number = (n) => (Number.isFinite(n) ? (Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 1e-3) ? n.toExponential(2) : String(Math.round(n * 1000) / 1000)) : '–');
+export const count = (n) => (Number.isFinite(n) ? n.toLocaleString('en') : '–');
+export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : '–');
+export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
+/** A time with the mark that says that it is an estimate. */
+export const timeText = (doc, ns = doc?.time_ns) => (ns > 0 ? `${isMeasured(doc) ? '' : '≈ '}${duration(ns)}` : '–');
 
 export function ago(time) {
   const s = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
@@ -31,14 +38,32 @@ export function ago(time) {
   if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
   return new Date(time).toISOString().slice(0, 10);
 }
+export const clockTime = (time) => (Number.isFinite(Date.parse(time)) ? new Date(time).toISOString().slice(11, 19) : '');
 
 export const shortHash = (hash) => String(hash ?? '').slice(0, 12);
+/** The end of an id tells ids apart, its beginning is the time. */
+export const shortId = (id) => String(id ?? '').slice(-6);
 export const axesText = (axes) => Object.entries(axes ?? {}).slice(0, 24).map(([k, v]) => `${k}=${v}`).join(' ');
+export const shapeText = (shape) => `${shape?.op ?? ''} ${axesText(shape?.axes)}`.trim();
 
-const GOOD = new Set(['ok']);
-const CORRECT = new Set(['not_faster', 'unclear', 'not_confirmed']);
-/** What colour a verdict has: good, correct (right but not faster), bad, none. */
+/** Verdicts by what they mean to a reader: a mark and a word of their own, so that colour is never the only signal. */
+export const KINDS = {
+  good: { mark: '●', label: 'accepted' },
+  correct: { mark: '◆', label: 'right, not faster' },
+  wrong: { mark: '✕', label: 'wrong result' },
+  unsafe: { mark: '▲', label: 'unsafe access' },
+  build: { mark: '■', label: 'does not build' },
+  doubt: { mark: '◇', label: 'not believed' },
+  none: { mark: '○', label: 'being judged' },
+};
+const KIND_OF = {
+  ok: 'good', not_faster: 'correct', unclear: 'correct', not_confirmed: 'correct',
+  wrong_result: 'wrong', non_finite: 'wrong', non_deterministic: 'wrong', state_carried: 'wrong', input_modified: 'wrong',
+  out_of_bounds: 'unsafe', uninitialised_read: 'unsafe', race: 'unsafe', barrier_divergence: 'unsafe', misaligned: 'unsafe', fault: 'unsafe',
+  compile_error: 'build', 'rejected.plan': 'build', 'rejected.forbidden': 'build', unsupported_on_sim: 'build', resource_limit: 'build',
+  timeout: 'doubt', timers_disagree: 'doubt', implausible: 'doubt',
+};
 export function verdictKind(code) {
   if (!code) return 'none';
-  return GOOD.has(code) ? 'good' : CORRECT.has(code) ? 'correct' : 'bad';
+  return Object.hasOwn(KIND_OF, code) ? KIND_OF[code] : 'wrong';
 }

@@ -1,60 +1,71 @@
-// Small pieces that several views use.
+// Small pieces that several pages use.
 import { el, svg } from '../lib/dom.js';
-import { evidenceWord, intervalText, isMeasured, speedup, speedupText, duration, verdictKind } from '../lib/format.js';
+import { evidenceWord, intervalText, isMeasured, KINDS, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 
 export const evidenceBadge = (doc) =>
   (doc?.evidence ? el('span', { class: `evidence ${isMeasured(doc) ? 'measured' : 'estimate'}`,
     title: isMeasured(doc) ? 'Measured on a card' : 'Estimated by the emulator; no measurement' }, evidenceWord(doc)) : null);
 
-export const verdictBadge = (code) => el('span', { class: `verdict ${verdictKind(code)}` }, code ?? 'waiting');
+export const verdictBadge = (code, running) => {
+  const kind = verdictKind(code);
+  return el('span', { class: `verdict ${code ? kind : 'running'}` }, el('i', { 'aria-hidden': 'true' }, KINDS[kind].mark), ' ', code ?? running ?? 'waiting');
+};
 export const stateBadge = (state) => el('span', { class: 'state', dataset: { state: String(state) } }, state);
 
 export const chips = (axes) => el('span', { class: 'chips' },
   Object.entries(axes ?? {}).slice(0, 24).map(([k, v]) => el('span', { class: 'chip' }, el('b', null, k), String(v))));
 
-export function progressBar(part, label) {
-  const bar = el('progress', { max: 1, value: part, 'aria-label': label });
-  return bar;
+export const progressBar = (share, label) => el('progress', { max: 1, value: share, 'aria-label': label });
+
+export const link = (href, text, attributes) => el('a', { href, dataset: { key: href }, ...attributes }, text);
+export const jobHref = (id) => `#/jobs/${encodeURIComponent(id)}`;
+export const candidateHref = (id) => `#/candidates/${encodeURIComponent(id)}`;
+export const kernelHref = (hash) => `#/kernels/${encodeURIComponent(hash)}`;
+
+export const button = (label, run, attributes) => el('button', { type: 'button', class: 'ghost small', dataset: { key: label }, ...attributes, on: { click: run } }, label);
+
+/** Names and values beside each other; what has none is left out. */
+export const facts = (rows) => el('dl', null, rows.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [el('dt', null, k), el('dd', null, v)]));
+
+export const panel = (title, attributes, ...children) => el('section', { class: 'panel', 'aria-label': title, ...attributes }, el('h2', null, title), children);
+
+/** A table that scrolls in its own box. */
+export function table(label, heads, rows, attributes) {
+  const cell = (c, i) => (c?.nodeType === 1 && c.tagName === 'TD' ? c : el('td', { class: heads[i]?.num ? 'num' : heads[i]?.cls }, c));
+  return el('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': label, dataset: { scroll: label }, ...attributes }, el('table', null,
+    el('thead', null, el('tr', null, heads.map((h) => el('th', { scope: 'col', class: h.num ? 'num' : null }, h.title ?? h)))),
+    el('tbody', null, rows.map((r) => (r?.nodeType ? r : el('tr', null, r.map(cell)))))));
 }
 
 /** Speed-up in large, interval and time in small, evidence beside it. */
-export function bestCard(title, best, extra) {
+export function bestFigure(best) {
   const s = speedup(best);
-  return el('div', { class: 'best' },
-    el('div', { class: 'best-title' }, title),
-    el('div', { class: 'best-figure' }, speedupText(s), ' ', evidenceBadge(best)),
-    el('div', { class: 'muted' }, [intervalText(s) && `interval ${intervalText(s)}`, best?.time_ns > 0 && `${isMeasured(best) ? '' : '≈ '}${duration(best.time_ns)}`,
-      best?.is_baseline && 'the baseline'].filter(Boolean).join(' · ') || 'nothing verified yet'),
-    extra);
+  return [el('div', { class: 'best-figure' }, speedupText(s), ' ', evidenceBadge(best)),
+    el('div', { class: 'muted' }, [intervalText(s) && `interval ${intervalText(s)}`, best?.time_ns > 0 && timeText(best), best?.is_baseline && 'the baseline'].filter(Boolean).join(' · ') || 'nothing verified yet')];
 }
 
-/** Candidates in order of proposal against their speed-up; the line is the best so far. */
-export function plot(candidates) {
-  const shown = candidates.filter((c) => c.verdict && !c.baseline).slice(-400);
-  const points = shown.map((c, i) => ({ c, i, y: speedup(c)?.median ?? 0 }));
-  const [w, h, left, bottom] = [720, 200, 40, 22];
-  const top = Math.max(1.2, ...points.map((p) => p.y)) * 1.08;
-  const x = (i) => left + ((i + 0.5) / Math.max(shown.length, 12)) * (w - left - 8);
-  const y = (v) => 8 + (1 - v / top) * (h - bottom - 8);
-  const step = top > 8 ? 4 : top > 4 ? 2 : top > 2 ? 1 : 0.5;
-  const grid = [];
-  for (let v = 0; v <= top; v += step) {
-    grid.push(svg('line', { class: v === 1 ? 'grid one' : 'grid', x1: left, x2: w, y1: y(v), y2: y(v) }),
-      svg('text', { class: 'axis', x: left - 6, y: y(v) + 4, 'text-anchor': 'end' }, `${v}×`));
-  }
-  let best = 0;
-  const path = [];
-  for (const p of points) {
-    if (verdictKind(p.c.verdict) === 'good' && p.y > best) { path.push(`${path.length ? 'L' : 'M'}${x(p.i)} ${y(best || p.y)}`, `L${x(p.i)} ${y(p.y)}`); best = p.y; }
-  }
-  if (best) path.push(`L${x(Math.max(shown.length - 1, 0)) + 6} ${y(best)}`);
-  return svg('svg', { class: 'plot', viewBox: `0 0 ${w} ${h}`, role: 'img',
-    'aria-label': `${shown.length} judged candidates; best speed-up ${best ? best.toFixed(2) : 'none'}. The table below has them all.` },
-    grid, svg('line', { class: 'grid one', x1: left, x2: w, y1: y(1), y2: y(1) }),
-    svg('path', { class: 'best-line', d: path.join(' ') }),
-    points.map((p) => svg('circle', { class: `dot ${verdictKind(p.c.verdict)}`, cx: x(p.i), cy: y(p.y), r: shown.length > 120 ? 3 : 5 },
-      svg('title', null, `#${p.i + 1} ${p.c.verdict}${p.y ? ` ${p.y.toFixed(2)}×` : ''}`))),
-    svg('text', { class: 'axis', x: w - 4, y: h - 6, 'text-anchor': 'end' }, 'candidates, in order of proposal'));
+/** How a figure moved, in the size of a word. */
+export function sparkline(values, label) {
+  if (values.length < 2) return null;
+  const low = Math.min(...values), high = Math.max(...values), w = 96, h = 22;
+  const x = (i) => 2 + (i / (values.length - 1)) * (w - 4), y = (v) => h - 3 - ((v - low) / (high - low || 1)) * (h - 6);
+  let d = `M${x(0)} ${y(values[0])}`;
+  for (let i = 1; i < values.length; i++) d += `H${x(i)}V${y(values[i])}`;
+  return svg('svg', { class: 'spark', viewBox: `0 0 ${w} ${h}`, role: 'img', 'aria-label': label }, svg('path', { d }), svg('circle', { cx: x(values.length - 1), cy: y(values.at(-1)), r: 2.5 }));
 }
 
-export const empty = (title, text, code) => el('div', { class: 'empty' }, el('h3', null, title), el('p', null, text), code && el('pre', null, code));
+export const empty = (title, text, code) => el('div', { class: 'empty' }, el('h3', null, title), el('p', null, text), code && el('pre', { tabindex: 0, 'aria-label': 'Example' }, code));
+export const failure = (problem) => el('p', { class: 'error', role: 'alert' }, String(problem?.message ?? problem));
+export const waiting = (what) => el('p', { class: 'muted' }, `Reading ${what}…`);
+
+/** Key: marks and words of the verdicts' kinds, with counts. */
+export const legend = (counts) => el('ul', { class: 'legend' }, Object.entries(KINDS).filter(([k]) => !counts || counts[k]).map(([k, { mark, label }]) =>
+  el('li', { class: `key ${k}` }, el('i', { 'aria-hidden': 'true' }, mark), ` ${label}`, counts ? el('b', null, ` ${counts[k]}`) : null)));
+
+export const downloads = (text, name) => button('Copy', async (e) => {
+  const b = e.currentTarget;
+  try { await navigator.clipboard.writeText(text); b.textContent = 'Copied'; } catch { b.textContent = 'Select and copy by hand'; }
+  setTimeout(() => { b.textContent = 'Copy'; }, 2000);
+}, { 'aria-label': `Copy ${name}` });
+
+export const command = (text) => el('div', { class: 'command' }, el('pre', { tabindex: 0, 'aria-label': 'Command' }, text), downloads(text, 'the command'));
