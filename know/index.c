@@ -26,7 +26,7 @@
 #define RRF_K 60.0
 #define ACTION_WEIGHT 0.8
 #define TAG_WORDS_WEIGHT 0.7
-#define WEIGHT_TAGS 0.6
+#define WEIGHT_TAGS 1.0
 #define WEIGHT_BM25 1.0
 #define WEIGHT_VECTORS 0.5
 #define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
@@ -202,6 +202,8 @@ static void add_text(const struct thesaurus *t, const json_t *lesson, struct ter
     words_terms(t, action, strlen(action), ACTION_WEIGHT, terms);
     words_ngrams(situation, strlen(situation), 1, ngrams);
     words_ngrams(action, strlen(action), ACTION_WEIGHT, ngrams);
+    words_concepts(t, situation, strlen(situation), VECTOR_CONCEPT, ngrams);
+    words_concepts(t, action, strlen(action), VECTOR_CONCEPT * ACTION_WEIGHT, ngrams);
     json_array_foreach(json_object_get(lesson, "tags"), i, tag) {
         const char *text = json_string_value(tag), *name = text ? strchr(text, '/') : NULL;
         if (!name)

@@ -69,6 +69,7 @@ struct trust trust_read(const json_t *lesson);
 void trust_write(json_t *lesson, const struct trust *t);
 
 /* ---- words.c ---- */
+#define VECTOR_CONCEPT 4.0               /* in the vectors a concept stands for a word, whose n-grams are some seven */
 #define TERM_CONCEPT 1                   /* a term that stands for a group of the thesaurus */
 struct term { uint64_t hash; float weight; int flags; };
 struct terms { int count, capacity, slot_count; struct term *list; int *slots; };   /* slots: places in list by hash, 0 is empty */
@@ -81,6 +82,8 @@ bool thesaurus_parse(const json_t *doc, struct thesaurus **ret, struct err *err)
 void thesaurus_free(struct thesaurus *t);
 /* Stems of the text's words with `weight`, and the concepts that its words name; equal terms are added up. */
 void words_terms(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to);
+/* The concepts alone. */
+void words_concepts(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to);
 /* Concepts near those that are in `to` already, at a part of their weight: for queries. */
 void words_near(const struct thesaurus *t, struct terms *to);
 /* Hashed n-grams of the characters of the text's words. */

@@ -27,9 +27,9 @@ struct note_signature note_signature_of(const char *verdict, const char *phase, 
     cleanup(buf) struct buf to = {.limit = SIGNATURE_BYTES};
     buf_fmt(&to, "%.40s|%.16s|", verdict, phase);
     for (const char *p = text; *p && !to.overflow;) {
-        if (isdigit((unsigned char)*p)) {            /* numbers, and all that begins with one (0x7f..., 12KiB) */
-            while (is_name(*p))
-                p++;
+        if (isdigit((unsigned char)p[*p == '-'])) {  /* numbers, and all that begins with one (0x7f..., 12KiB, 1e-3) */
+            for (p++; is_name(*p) || (*p == '-' && p[-1] == 'e'); p++)
+                continue;
             buf_str(&to, "#");
         } else if (*p == '"' || *p == '`') {
             const char *end = strpbrk(p + 1, "\"`\n");

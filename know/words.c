@@ -343,6 +343,13 @@ void words_terms(const struct thesaurus *t, const char *text, size_t bytes, doub
     add_concepts(t, words, n, weight, to);
 }
 
+void words_concepts(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to)
+{
+    const size_t most = bytes / 2 + 1 < MOST_WORDS ? bytes / 2 + 1 : MOST_WORDS;
+    cleanup(mem) void *memory = xarray(most, sizeof(struct word));
+    add_concepts(t, memory, read_words(text, bytes, memory, (int)most), weight, to);
+}
+
 void words_near(const struct thesaurus *t, struct terms *to)
 {
     cleanup(mem) void *memory = xarray((size_t)(t ? t->group_count : 0) + 1, sizeof(float));

@@ -251,7 +251,8 @@ bool template_propose(const struct gen_input *in, struct gen_proposal *ret, stru
         const struct gen_past *parent = best_past(&s);
         p.candidate = template_candidate(sp->t, &sp->list[c.index]);
         json_put_str(p.candidate, "notes", c.why);
-        lessons_name(&s, sp, p.candidate);
+        if (!strcmp(c.move, "lesson") || !strcmp(c.move, "model"))
+            lessons_name(&s, sp, p.candidate);
         p.origin = json_object();
         json_put_str(p.origin, "template", sp->t->name);
         json_put(p.origin, "params", template_params(sp->t, &sp->list[c.index]));
