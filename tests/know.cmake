@@ -2,6 +2,8 @@
 set(KNOW_TEST_LIBS proteus_know proteus_store Threads::Threads)
 set(THESAURUS ${PROJECT_SOURCE_DIR}/know/thesaurus.json)
 proteus_test(test_know SOURCES test_know.c LIBS ${KNOW_TEST_LIBS} ARGS ${THESAURUS})
+proteus_test(test_know_learn SOURCES test_know_learn.c LIBS ${KNOW_TEST_LIBS})
+proteus_test(test_know_consolidate SOURCES test_know_consolidate.c LIBS ${KNOW_TEST_LIBS} ARGS ${THESAURUS})
 proteus_test(test_know_recall SOURCES test_know_recall.c LIBS ${KNOW_TEST_LIBS} ARGS ${CMAKE_CURRENT_SOURCE_DIR}/knowledge ${THESAURUS})
 add_executable(bench_retrieval bench/retrieval.c)
 target_link_libraries(bench_retrieval PRIVATE proteus_flags ${KNOW_TEST_LIBS})
