@@ -16,6 +16,7 @@
     T(openapi, "openapi", NULL, false, "openapi.yaml to serve; default: share/proteus/openapi.yaml beside bin/, else the build's") \
     T(ops_dir, "ops-dir", NULL, false, "folder of the operators; default: share/proteus/ops beside bin/, else the build's")       \
     T(models_dir, "models-dir", NULL, false, "folder of the model presets; default: share/proteus/models beside bin/, else the build's")  \
+    T(thesaurus, "thesaurus", NULL, false, "the thesaurus that lessons are found by; default: share/proteus/thesaurus.json beside bin/, else the build's") \
     T(judge, "judge", NULL, false, "the program proteus-gpu; default: beside this program")                                       \
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
@@ -55,6 +56,10 @@
     N(observation_lines, "observation-lines", 10000, 1, 1000000, "lines", "of one import of observed shapes")                     \
     N(estimate_candidates, "estimate-candidates", 2, 0, 64, "candidates", "tried on the emulator for an observed shape's estimate; 0: none") \
     N(order_wait_s, "order-wait", 600, 0, 604800, "seconds", "a job that has waited so long goes before those that would save more") \
+    N(max_lessons, "max-lessons", 20000, 1, 1000000, "lessons", "active lessons there may be; proposing more is answered 429")           \
+    N(lesson_bytes, "lesson-bytes", 1200, 100, 16384, "bytes", "situation and action of a lesson together")                        \
+    N(max_notes, "max-notes", 64, 1, 1000, "notes", "kinds of failure that are kept of a shape")                                   \
+    N(consolidate_s, "consolidate", 300, 0, 86400, "seconds", "between two rounds of consolidating lessons; 0: none")              \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
     N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \

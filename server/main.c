@@ -1,7 +1,7 @@
 /*
  * proteusd: reads its settings, opens what there is, serves, and stops in the order in which things depend on each other:
  *
- *   store <- signing key <- jobs (runners, judges) <- HTTP
+ *   store <- signing key, knowledge <- jobs (runners, judges) <- HTTP
  *
  * Signals arrive in the main thread alone. Whatever hangs, the process is gone within five seconds of SIGTERM: what had to be
  * durable is durable by then, and the rest is judged again at the next start.
@@ -10,6 +10,7 @@
 #include "server/config.h"
 #include "server/llm/llm.h"
 #include "server/signing.h"
+#include "know/lessons.h"
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -36,13 +37,14 @@ struct server {
     struct signer signer;
     struct store *store;
     struct auth *auth;
+    struct know *know;
     struct jobs *jobs;
     struct llm *llm;
     struct http_server *http;
     struct app app;
     struct preset_set presets;
     json_t *seeds;
-    char *static_dir, *openapi, *ops_dir;
+    char *static_dir, *openapi, *ops_dir, *thesaurus;
     char target[TARGET_SIZE];
 };
 
@@ -185,6 +187,18 @@ static bool open_state(struct server *s, struct err *err)
     return tokens_load(&s->app, err) && read_admin_tokens(s, err);
 }
 
+static bool open_knowledge(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
+    struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
+                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus};
+    if (!know_open(&know, s->store, &s->know, err))
+        return err_wrap(err, "the knowledge layer");
+    s->app.know = s->know;
+    return know_start(s->know, err);
+}
+
 static struct spawn_config spawn_settings(const struct server *s)
 {
     const struct config *c = &s->config;
@@ -238,7 +252,7 @@ static bool start(struct server *s, struct err *err)
     s->app.config = c;
     if (c->default_target && *c->default_target && !target_valid(c->default_target))
         return err_set(err, ERR_INVALID, "--default-target: \"%.40s\" is not a target; one is sm_90a", c->default_target);
-    if (!open_llm(s, err) || !open_state(s, err) || !open_http(s, err))
+    if (!open_llm(s, err) || !open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
         return false;
     s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
     s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
@@ -258,7 +272,7 @@ static bool start(struct server *s, struct err *err)
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
-        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target,
+        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know,
         .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
@@ -274,6 +288,7 @@ static void stop(struct server *s)
         store_on_events(s->store, NULL, NULL);
     app_close(&s->app);
     http_close(s->http);
+    know_close(s->know);
     if (s->store)
         store_close(s->store);
     llm_close(s->llm);
@@ -285,6 +300,7 @@ static void stop(struct server *s)
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);
+    free(s->thesaurus);
 }
 
 static void *watch_stop(void *arg)

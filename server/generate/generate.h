@@ -32,6 +32,7 @@ struct gen_input {
      * neighbours: the best settings of the nearest shapes, nearest first: [{"template","params","shape"?: text to show}].
      */
     const json_t *estimates, *neighbours;
+    const json_t *lessons;              /* effects of templates' parameters over other shapes: [{"id","effects": know/effects.h}...]; may be NULL */
 };
 struct gen_proposal {
     bool done;                          /* nothing more worth trying; `reason` says why */

@@ -155,6 +155,7 @@ struct run {
     int shape_index;                     /* of `shape` and `history`; -1: none loaded */
     struct shape shape;
     int64_t mark_ns, park_until_ns;      /* up to when the last run_next counted; when STEP_PARK wants to be looked at again */
+    bool to_learn;                       /* the next commit leaves something for the knowledge layer */
     int past_count, past_capacity;
     json_t **past;                       /* judged candidates of the shape, oldest first */
 };

@@ -51,6 +51,7 @@
 #pragma once
 #include "core/candidate.h"
 #include "gpu/spawn.h"
+#include "know/lessons.h"
 #include "server/jobs/shelf.h"
 #include "store/store.h"
 
@@ -80,6 +81,7 @@ struct jobs_config {
     const json_t *seeds;            /* settings to try first, [{"shape","template","params"}], as nearest neighbours; NULL: none; borrowed */
     int64_t order_wait_ns;          /* a job that has waited so long goes first, whatever others would save; 0: always in order of arrival */
     const char *default_target;
+    struct know *know;              /* what is learnt goes there, and what a search starts from comes from there; NULL: neither; borrowed */
     const struct generator *(*find_generator)(const char *name);   /* NULL: generator_find */
 };
 

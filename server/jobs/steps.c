@@ -219,7 +219,8 @@ bool run_gen_input(struct run *r, int index, int64_t left, const json_t *prior, 
                            .baseline_ns = json_num(baseline, "time_ns", 0), .candidates_left = left,
                            .seed = (uint64_t)json_int(r->job, "seed", 0),
                            .measured = strcmp(json_str(baseline, "evidence", ""), "measured") == 0,
-                           .estimates = json_object_get(prior, "estimates"), .neighbours = json_object_get(prior, "neighbours")};
+                           .estimates = json_object_get(prior, "estimates"), .neighbours = json_object_get(prior, "neighbours"),
+                           .lessons = json_object_get(prior, "lessons")};
     *ret_past = past;
     return true;
 }
