@@ -8,6 +8,7 @@
  *   refuse=CODE   always that error; refuse_r=N: only for shapes whose axis R is N
  *   slow=N        milliseconds before the answer
  *   later=CODE    the verdict once there is a file "later" in $JOBS_JUDGE_DIR; latertime=N: nanoseconds from then on
+ *   log           the verdict's text and detail are the source itself
  *   held          implausible and held, unless an admin has released it
  * Each judgement is counted in a file of $JOBS_JUDGE_DIR named by the candidate.
  */
@@ -162,6 +163,13 @@ int main(int argc, char **argv)
     double s = base_ns / time_ns;
     json_t *answer = json_pack("{s:{s:s,s:s,s:s}, s:I}", "verdict", "code", code, "phase", correct ? "time" : "correct", "text", "as told",
                                "gpu_ns", (json_int_t)number("gpu", 0));
+    if (word("log")) {
+        json_t *verdict = json_object_get(answer, "verdict"), *detail = json_object();
+        cleanup(str) char *text = xstrndup(source, 400);
+        json_put_str(detail, "log", source);
+        json_put_str(verdict, "text", text);
+        json_put(verdict, "detail", detail);
+    }
     if (held)
         json_object_set_new(json_object_get(answer, "verdict"), "detail", json_pack("{s:b,s:s}", "held", 1, "reason", "too good"));
     if (correct) {

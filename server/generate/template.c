@@ -213,6 +213,7 @@ static bool search_make(struct search *s, const struct gen_input *in, const stru
     for (int i = 0; i < in->past_count; i++)
         take_past(s, &in->past[i]);
     prior_take(s);
+    lessons_take(s);
     count_results(s);
     prior_learn(s);
     for (int i = 0; i < s->space_count; i++) {
@@ -253,6 +254,8 @@ bool template_propose(const struct gen_input *in, struct gen_proposal *ret, stru
         const struct gen_past *parent = best_past(&s);
         p.candidate = template_candidate(sp->t, &sp->list[c.index]);
         json_put_str(p.candidate, "notes", c.why);
+        if (!strcmp(c.move, "lesson") || !strcmp(c.move, "model"))
+            lessons_name(&s, sp, p.candidate);
         p.origin = json_object();
         json_put_str(p.origin, "template", sp->t->name);
         json_put(p.origin, "params", template_params(sp->t, &sp->list[c.index]));

@@ -3,7 +3,8 @@
  * estimates of settings that the generator asked for. Made once, when the shape's first candidate is due, and kept beside the job in a
  * record of its own until the shape is closed, so that a restart proposes the same:
  *
- *   STORE_META "prior/JOB/INDEX"   {"neighbours":[{"template","params","shape"}],"estimates":[{"template","params","ns"|null,"why"?}]}
+ *   STORE_META "prior/JOB/INDEX"   {"neighbours":[{"template","params","shape"}],"estimates":[{"template","params","ns"|null,"why"?}],
+ *                                   "lessons"?:[{"id"?,"effects"}]: of the templates' parameters, by other shapes (know/effects.h)}
  *
  * Estimates are made by several judges at once, beside the card. They are worth nothing but a place to look: without them, because the
  * judge cannot make any, the search goes on.
@@ -260,6 +261,9 @@ enum step_result prior_make(struct run *r, int index, const struct generator *g)
         return run_fail(r, &err);
     if (r->j->stopping || r->e->cancelled)
         return STEP_FAILED;
+    json_t *lessons = r->j->config.know ? know_effects(r->j->config.know, &r->shape, in.measured) : NULL;
+    if (lessons)
+        json_put(doc, "lessons", lessons);
     json_put(doc, "neighbours", json_incref(neighbours));
     json_put(doc, "estimates", json_incref(estimates));
     struct store_batch *b = store_batch_new();
