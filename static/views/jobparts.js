@@ -66,7 +66,7 @@ export class Lineage {
 
   set(list, shape, best) {
     this.list = list; this.shape = shape; this.best = best;
-    this.part.update(`${list.length} ${list.reduce((n, c) => n + (c.verdict ? 1 : 0), 0)} ${shape} ${best} ${this.turn}`);
+    this.part.update(`${list.length} ${list.reduce((n, c) => n + (c.verdict ? 1 : 0) + (c.parent ? 1e6 : 0), 0)} ${shape} ${best} ${this.turn}`);
   }
 
   again() { this.turn++; this.set(this.list, this.shape, this.best); }
