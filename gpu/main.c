@@ -21,7 +21,7 @@
 #define FILE_LIMIT_BYTES ((size_t)4 << 20)
 
 struct options {
-    const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *threads;
+    const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *threads, *card_lock;
     const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
     const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
     int argument_count;
@@ -37,6 +37,7 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
      "none, limits, filtered or isolated: refuse to run below it (default: none)"},
     {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
+    {"--card-lock", "FILE", FLAG(card_lock), "judgements that share a card share this file, and take turns (default: the card is ours)"},
     {"--shape", "JSON|@FILE", FLAG(shape), "judge-file: {\"op\",\"axes\",\"dtypes\"?,\"target\"?}"},
     {"--candidate", "FILE", FLAG(candidate),
      "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
@@ -472,7 +473,8 @@ static int run_command(size_t which, int argc, char **argv)
                                    .python = o.python,
                                    .device = o.device,
                                    .sandbox_minimum = o.sandbox_minimum,
-                                   .threads = (int)threads};
+                                   .threads = (int)threads,
+                                   .card_lock = o.card_lock};
     if (commands[which].needs_ops && !load_ops(&o, &ops, &err)) {
         if (commands[which].run == run_judge)
             serve_error(1, &err);

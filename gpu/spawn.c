@@ -18,7 +18,7 @@
 
 #define TAIL_BYTES 8192
 #define TAIL_SHOWN 240
-#define MAX_WORDS 48
+#define MAX_WORDS 52
 #define CANCEL_LOOK_NS ((int64_t)100 * 1000000)
 #define TERM_GRACE_NS ((int64_t)500 * 1000000)
 #define EXIT_GRACE_NS ((int64_t)5000 * 1000000)       /* from the answer to the exit; a scheduler's wrapper needs some */
@@ -162,6 +162,8 @@ static bool words_make(struct words *w, const struct spawn_config *c, const char
         {"--python", c->python},
         {"--sandbox-minimum", c->sandbox_minimum},
         {"--device", c->device},
+        {"--threads", c->threads},
+        {"--card-lock", c->card_lock},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].value && *flags[i].value

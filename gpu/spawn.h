@@ -16,6 +16,8 @@ struct spawn_config {
     const char *python;             /* for candidates in Triton; NULL: the judge looks */
     const char *sandbox_minimum;    /* "none", "limits", "filtered", "isolated"; NULL: none */
     const char *device;             /* "auto", "sim", "cuda:N" */
+    const char *threads;            /* of its emulator; NULL: one a CPU */
+    const char *card_lock;          /* file that judges of one card share; NULL: there is one at a time */
     int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
 };
 

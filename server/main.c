@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#define SEEDS_MAX_BYTES ((size_t)8 << 20)
 #define DEVICES_WAIT_NS ((int64_t)10000000000)
 #define REQUEST_GRACE_NS ((int64_t)1500000000)
 #define STOP_LIMIT_NS ((int64_t)4500000000)
@@ -38,6 +39,7 @@ struct server {
     struct http_server *http;
     struct app app;
     struct preset_set presets;
+    json_t *seeds;
     char *static_dir, *openapi, *ops_dir;
     char target[TARGET_SIZE];
 };
@@ -132,13 +134,23 @@ static bool open_presets(struct server *s, struct err *err)
     return err_wrap(err, "the model presets (--models-dir)");
 }
 
+static bool open_seeds(struct server *s, struct err *err)
+{
+    const char *given = s->config.seeds;
+    if (!given || !*given)
+        return true;
+    if (!json_parse_file(given, SEEDS_MAX_BYTES, &s->seeds, err))
+        return err_wrap(err, "the settings to try first (--seeds)");
+    return json_is_array(s->seeds) || err_set(err, ERR_INVALID, "--seeds: %s is not a list of {shape,template,params}", given);
+}
+
 static bool open_state(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->ops_dir = c->ops_dir && *c->ops_dir ? xstrdup(c->ops_dir) : op_default_dir();
     if (!op_set_load(s->ops_dir, &s->ops, err))
         return err_wrap(err, "the operators (--ops-dir %s)", s->ops_dir);
-    if (!open_presets(s, err))
+    if (!open_presets(s, err) || !open_seeds(s, err))
         return false;
     if (!dir_make(c->data, 0700, err))
         return err_wrap(err, "the data folder (--data)");
@@ -223,7 +235,8 @@ static bool start(struct server *s, struct err *err)
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
-        .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries, .default_target = s->target};
+        .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
+        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
@@ -244,6 +257,7 @@ static void stop(struct server *s)
     signer_done(&s->signer);
     op_set_done(&s->ops);
     preset_set_done(&s->presets);
+    json_decref(s->seeds);
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);

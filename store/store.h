@@ -34,7 +34,11 @@ void store_close(struct store *s);  /* ends the writer after the queue is empty 
     X(STORE_META, "meta", "format version, keys of the service, small state")   \
     X(STORE_OP, "op", "operators registered over HTTP, by name")                \
     X(STORE_SHELF, "shelf", "what was verified for a shape, by shape hash")     \
-    X(STORE_OBSERVED, "observed", "shapes from the field, by shape hash")
+    X(STORE_OBSERVED, "observed", "shapes from the field, by shape hash")       \
+    X(STORE_NOTE, "note", "failures, each kind of a shape once")                \
+    X(STORE_EFFECT, "effect", "what a template's parameters did to a shape")    \
+    X(STORE_LEARN, "learn", "what is to be learnt from, until it is")           \
+    X(STORE_STEP, "step", "steps of consolidation, to be taken back")
 enum store_kind {
 #define X(code, ...) code,
     STORE_KINDS(X)

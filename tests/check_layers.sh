@@ -18,16 +18,18 @@ rule gpu/ptx '(core|gpu/ptx)/'
 rule gpu/sandbox '(core|gpu/sandbox)/'
 rule gpu/device '(core|gpu/ptx|gpu/device)/'
 rule gpu/judge '(core/|gpu/wire\.h|gpu/ptx/|gpu/sandbox/|gpu/judge/|gpu/ops/reference\.h|gpu/device/(device|card)\.h)'
+rule know '(core/|know/|store/store\.h)'
+rule server/llm '(core|server/llm)/'
 rule server/generate '(core|server/generate)/'
-rule server/jobs '(core/|store/store\.h|gpu/spawn\.h|server/generate/generate\.h|server/jobs/)'
+rule server/jobs '(core/|store/store\.h|gpu/spawn\.h|server/generate/generate\.h|know/lessons\.h|server/jobs/)'
 rule server/http '(core/|store/store\.h|server/http/)'
-rule server/api '(core/|store/store\.h|gpu/spawn\.h|server/http/|server/jobs/|server/api/|server/config\.h)'
+rule server/api '(core/|store/store\.h|gpu/spawn\.h|server/http/|server/jobs/|know/lessons\.h|server/api/|server/config\.h)'
 rule api/cli '(core|api/cli)/'
 
 # only_in HEADER FOLDERS: a third-party header is included by files of these folders alone
 only_in() {
     checks=$((checks + 1))
-    bad=$(grep -rnE "^ *#include <$1" core store gpu server api --include='*.c' --include='*.h' | grep -vE "^($2)")
+    bad=$(grep -rnE "^ *#include <$1" core store know gpu server api --include='*.c' --include='*.h' | grep -vE "^($2)")
     [ -z "$bad" ] || fail "<$1> belongs to $2 alone:
 $bad"
 }
@@ -43,13 +45,13 @@ for op in gpu/ops/*/op.json; do
     [ -f "$op" ] || continue
     name=$(basename "$(dirname "$op")")
     checks=$((checks + 1))
-    bad=$(grep -rnw "$name" core store gpu server api --include='*.c' --include='*.h' | grep -v '^gpu/ops/')
+    bad=$(grep -rnw "$name" core store know gpu server api --include='*.c' --include='*.h' | grep -v '^gpu/ops/')
     [ -z "$bad" ] || fail "no C file may name the operator $name:
 $bad"
 done
 
 checks=$((checks + 1))
-bad=$(grep -rnE '\b(strcpy|strcat|sprintf|alloca|gets)\(' core store gpu server api --include='*.c' --include='*.h' | grep -vE 'snprintf|vsnprintf')
+bad=$(grep -rnE '\b(strcpy|strcat|sprintf|alloca|gets)\(' core store know gpu server api --include='*.c' --include='*.h' | grep -vE 'snprintf|vsnprintf')
 [ -z "$bad" ] || fail "unbounded functions:
 $bad"
 

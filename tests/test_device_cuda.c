@@ -3,7 +3,7 @@
  * rotations, order, outputs. What a real card does is in gpu/test_cuda_device.c. A fault ends a context, so each case forks.
  */
 #include "gpu/device/card.h"
-#include "gpu/device/cuda_api.h"
+#include "gpu/device/cuda_sets.h"
 #include "tests/device_case.h"
 
 #include <dlfcn.h>
@@ -154,11 +154,11 @@ static int run_timing(void)
     static const bool rotate[3] = {true, false, false};
     enum { LEAST = 1 << 20, LAUNCHES = 8 };
     struct device_time_setup setup = {
-        .tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
+        .tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3, .exact = true};
     int sets = 0, first[128], second[128];
     struct device_sample sample = {0};
     check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
-    check(sets > LAUNCHES && (int64_t)sets * N * 16 >= LEAST && sets <= 100);
+    check(sets > LAUNCHES && (int64_t)sets * 4 * 4096 >= LEAST && sets <= 100);
     for (int block = 0; block < 3; block++) {
         /* Blocks 0 and 2 have one order, block 1 another. */
         check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, block == 1 ? 9 : 8}, &sample, &fault,
@@ -188,12 +188,19 @@ static int run_timing(void)
         check(distinct > n / 2);
     }
     check(!same_order(first, second, LAUNCHES));
-    /* More launches than sets: each set once. */
+    /* More launches than sets: each set once, and some never. */
     check(device_cuda.time_block(p, &(struct device_time_block){1000, 1}, &sample, &fault, &err) &&
-          sample.launches == sets);
-    /* A kernel that does nothing leaves poison, not the last block's results. */
+          sample.launches == device_most_launches(sets) && sample.launches < sets && sets <= device_sets_for(sample.launches) + 1);
+    /* A kernel that does nothing leaves poison, not the last block's results: other poison when it is launched once more. */
     setenv("FAKE_KERNEL", "nothing", 1);
     check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    check_int(fault.code, VERDICT_NON_DETERMINISTIC);
+    device_fault_done(&fault);
+    check(!device_cuda.time_output(p, first[0], CASE_Y, after_y, &err));
+    setup.exact = false;
+    check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
+    check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    check_int(fault.code, VERDICT_OK);
     check(device_cuda.time_output(p, first[0], CASE_Y, after_y, &err));
     int right = 0;
     for (int k = 0; k < N; k++)
@@ -219,6 +226,129 @@ static int run_timing(void)
     device_cuda.close(d);
     check_int(live(), 0);
     check_reach();
+    return test_failures != 0;
+}
+
+/* ---- what timed launches must leave alone ---- */
+
+static struct device_program *set_up(struct device **d, const char *kernel, int *ret_sets)
+{
+    static const void *base[3] = {x, s, NULL};
+    static const bool rotate[3] = {true, true, false};
+    static const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = 1 << 18, .max_sets = 100, .seed = 3, .exact = true};
+    struct err err = {0};
+    struct device_fault fault = {0};
+    setenv("FAKE_KERNEL", kernel, 1);
+    struct device_program *p = load(d);
+    check(p && device_cuda.time_setup(p, &setup, ret_sets, &fault, &err));
+    return p;
+}
+
+/* A byte of each kind, changed behind the device's back: an input, a gap before and behind, a set that is not launched, the module. */
+static int run_untouched(void)
+{
+    enum { LAUNCHES = 9 };
+    static const char *const kinds[] = {"input", "gap", "gap", "set", "set", "set"};
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    int sets = 0;
+    struct device_program *p = set_up(&d, "good", &sets);
+    struct cuda_sets *all = p->sets;
+    check(sets > 11 && sets <= 20);
+    for (int i = -1; i < 6; i++) {
+        struct err err = {0};
+        struct device_fault fault = {0};
+        check(sets_draw(p, (uint64_t)i, LAUNCHES, &err) && sets_restore(p, &err));
+        const CUdeviceptr *used = all->at + all->order[LAUNCHES - 1] * p->buffer_count, *idle = all->at + all->order[LAUNCHES] * p->buffer_count;
+        /* The last byte of a gap is the one before a buffer, its first the one behind. */
+        const CUdeviceptr places[] = {all->at[(sets - 1) * p->buffer_count + CASE_X] + 77, used[CASE_Y] - 1, used[CASE_S] + 4 * N, idle[CASE_S], idle[CASE_Y] + 4 * N - 1, idle[3] + 5};
+        if (i >= 0)
+            *(unsigned char *)places[i] ^= 1;
+        else        /* what is launched may change */
+            *(unsigned char *)used[CASE_Y] ^= 1, *(unsigned char *)used[3] ^= 1;
+        check(sets_close(p, &err) && sets_look_begin(p, &err) && sets_look_end(p, false, &fault, &err));
+        check_int(fault.code, i < 0 ? VERDICT_OK : i == 0 ? VERDICT_INPUT_MODIFIED : VERDICT_OUT_OF_BOUNDS);
+        check(i < 0 || strcmp(json_str(fault.detail, "what", ""), kinds[i]) == 0);
+        device_fault_done(&fault);
+    }
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
+/* Nothing of a block is where, or what, it was in the block before; buffers are aligned as by an allocator, and not better. */
+static int run_drawn(void)
+{
+    enum { LAUNCHES = 9 };
+    test_checks = test_failures = 0;
+    struct device *d = NULL;
+    int sets = 0, same_place = 0, same_rotation = 0, beside = 0, odd = 0;
+    struct device_program *p = set_up(&d, "good", &sets);
+    struct cuda_sets *all = p->sets;
+    struct err err = {0};
+    CUdeviceptr before[128 * 4];
+    int64_t turned[128];
+    uint64_t poison = 0;
+    check(sets <= 128 && p->buffer_count == 4);
+    for (int block = 0; block < 2; block++) {
+        check(sets_draw(p, (uint64_t)block, LAUNCHES, &err) && all->poison != poison);
+        poison = all->poison;
+        for (int i = 0; i < sets * 4; i++) {
+            check(all->at[i] % 256 == 0);
+            odd += all->at[i] % 512 != 0;
+            same_place += block && before[i] == all->at[i];
+            before[i] = all->at[i];
+        }
+        for (int set = 0; set < sets; set++) {
+            same_rotation += block && turned[set] == all->rotations[set * 3];
+            turned[set] = all->rotations[set * 3];
+            beside += all->at[set * 4 + CASE_S] + (4 * N + 255) / 256 * 256 == all->at[set * 4 + CASE_Y];
+        }
+        /* Inputs are in a mapping of their own; a launch's own buffers are not between the same neighbours twice. */
+        for (int i = 0; i < sets * 4; i++) {
+            const struct arena *a = i % 4 == CASE_X ? &all->fixed : &all->open;
+            check(all->at[i] > a->at && all->at[i] + 4 * N < a->at + a->bytes);
+            for (int k = 0; k < i; k++)
+                check(i % 4 != k % 4 || all->at[i] + 4 * N < all->at[k] || all->at[k] + 4 * N < all->at[i]);
+        }
+    }
+    check(same_place < sets / 8 && same_rotation < sets / 4 && beside == 0 && odd > sets && odd < 7 * sets);
+    /* The first byte that a launch may not write is poison, as its outputs are: their end does not show. */
+    check(sets_restore(p, &err) && memcmp((void *)(all->at[CASE_Y] + 4 * N), &poison, 4) == 0);
+    check(!sets_draw(p, 1, sets, &err) && !sets_draw(p, 1, 0, &err));
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
+/* Kernels that are right on their own, and in the first launches. */
+static int run_timed_attack(const char *kernel, int from, enum verdict_code code)
+{
+    enum { LAUNCHES = 8, BLOCKS = 6 };
+    test_checks = test_failures = 0;
+    char number[16];
+    snprintf(number, sizeof number, "%d", from);
+    setenv("FAKE_FROM", number, 1);
+    struct device *d = NULL;
+    int sets = 0;
+    struct device_program *p = set_up(&d, kernel, &sets);
+    struct err err = {0};
+    struct device_fault fault = {0};
+    struct device_sample sample = {0};
+    for (int b = 0; b < BLOCKS && fault.code == VERDICT_OK; b++)
+        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, (uint64_t)b}, &sample, &fault, &err));
+    if (fault.code != code)
+        fprintf(stderr, "%s: %s\n", kernel, fault.text);
+    check_int(fault.code, code);
+    device_fault_done(&fault);
+    check_reach();
+    if (!d->dead) {
+        device_cuda.unload(p);
+        device_cuda.close(d);
+        check_int(live(), 0);
+    }
     return test_failures != 0;
 }
 
@@ -314,10 +444,16 @@ static int run_series_late(void)
     struct device *d = NULL;
     struct device_program *p = load(&d);
     const void *const first[3] = {x, s, NULL};
-    const struct device_probe how = {.tensors = first, .launches = 1000, .salt = 1};
+    struct device_probe how = {.tensors = first, .launches = 1000, .salt = 1};
     struct device_probe_result result = {.tensors = NULL};
     struct device_fault fault = {0};
     struct err err = {0};
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check_int(result.launches, 16);
+    how.least = 100;
+    check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
+    check_int(result.launches, 112);        /* in sixteens */
+    how.least_wall_ns = 1;
     check(p && device_cuda.probe(p, &how, &result, &fault, &err) && fault.code == VERDICT_OK);
     check_int(result.launches, 16);
     device_cuda.unload(p);
@@ -471,7 +607,7 @@ static int run_other_modes(void)
     for (int i = 0; i < LAUNCHES; i++)
         check(walls[i] > 0);
     check(!device_cuda.time_output(p, 0, CASE_Y, after_y, &err));        /* nothing of these is looked at */
-    eager.launches = sets + 1;
+    eager.launches = device_most_launches(sets) + 1;
     check(!device_cuda.time_eager(p, &eager, walls, &fault, &err));
     check_int(err.code, ERR_INVALID);
     check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
@@ -633,6 +769,18 @@ int main(void)
     IN_A_CHILD(run_plain("near_after", 3, 3, VERDICT_OK));
     IN_A_CHILD(run_plain("crashes", 3, 0, VERDICT_OUT_OF_BOUNDS));
     IN_A_CHILD(run_timing());
+    IN_A_CHILD(run_untouched());
+    IN_A_CHILD(run_drawn());
+    IN_A_CHILD(run_timed_attack("good", 0, VERDICT_OK));
+    IN_A_CHILD(run_timed_attack("write_input", 0, VERDICT_OUT_OF_BOUNDS));
+    IN_A_CHILD(run_timed_attack("near_after", 0, VERDICT_OUT_OF_BOUNDS));
+    IN_A_CHILD(run_timed_attack("near_before", 0, VERDICT_OUT_OF_BOUNDS));
+    IN_A_CHILD(run_timed_attack("marks_earlier", 0, VERDICT_OUT_OF_BOUNDS));
+    IN_A_CHILD(run_timed_attack("skips_some", 0, VERDICT_NON_DETERMINISTIC));
+    IN_A_CHILD(run_timed_attack("counts", 12, VERDICT_NON_DETERMINISTIC));
+    IN_A_CHILD(run_timed_attack("leftover", 0, VERDICT_NON_DETERMINISTIC));
+    IN_A_CHILD(run_timed_attack("shared_shows", 0, VERDICT_NON_DETERMINISTIC));
+    IN_A_CHILD(run_timed_attack("variable", 20, VERDICT_STATE_CARRIED));
     IN_A_CHILD(run_other_modes());
     IN_A_CHILD(run_card());
     IN_A_CHILD(run_full());

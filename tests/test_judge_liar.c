@@ -17,12 +17,14 @@
 
 enum lie {
     HONEST = 0, ZEROS, GUARDS, INPUTS, CRASH, SILENT_EXIT, SLEEP, SPIN, MEMORY, WRONG_CODE, OK_CODE, ESTIMATE_NAN, ESTIMATE_ZERO, ESTIMATE_TINY,
-    BITS_VARY, POISON_SHOWS, OUR_ERROR, NO_ANSWER_TEXT,
+    BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
     IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY,
     /* card, in a series of launches */
-    COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR
+    COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
+    /* card, and the emulator does not know an instruction */
+    UNKNOWN_TO_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
 };
 
 /* ---- the device ---- */
@@ -37,6 +39,7 @@ struct device_program {
     uint64_t seed, order;
     const void *base[OP_MAX_TENSORS];
     int blocks, series;
+    bool on_sim;
 };
 
 static bool liar_open(const char *id, struct device **ret, struct err *err)
@@ -67,6 +70,7 @@ static bool liar_load(struct device *d, const struct device_load *what, struct d
     struct device_program *p = xalloc(sizeof *p);
     *p = (struct device_program){.lie = (enum lie)what->plan->steps[0].shared_bytes, .shape = what->shape, .tensors = what->tensors,
                                  .rows = what->tensors[0].dims[0], .width = what->tensors[0].dims[1]};
+    p->on_sim = strcmp(d->kind, "sim") == 0;
     d->lie = p->lie;
     *ret = p;
     return true;
@@ -108,6 +112,11 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
 {
     static uint64_t runs;
     die(p->lie);
+    if ((p->lie == UNKNOWN_TO_SIM || p->lie == DIFFERS_LATE) && p->on_sim) {
+        fault->code = VERDICT_UNSUPPORTED_ON_SIM;
+        snprintf(fault->text, sizeof fault->text, "an instruction that the emulator does not know");
+        return true;
+    }
     if (p->lie == OUR_ERROR)
         return err_set(err, ERR_UNAVAILABLE, "the card fell off the bus");
     if (p->lie == WRONG_CODE || p->lie == NO_ANSWER_TEXT) {
@@ -126,6 +135,10 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
         y[3] *= 1 + (float)(runs++ % 3) * 0x1p-23f;
     if (p->lie == POISON_SHOWS)
         y[3] *= 1 + (float)(how->poison & 1) * 0x1p-23f;
+    if (p->lie == POISON_SPREAD || p->lie == POISON_NEAR)
+        y[3] *= 1 + (float)(how->poison & 1) * (p->lie == POISON_NEAR ? 0x1p-20f : 0x1p-12f);
+    if (p->lie == BITS_SPREAD)
+        y[3] *= 1 + (float)(runs++ % 3) * 0x1p-12f;
     ret->guards_intact = p->lie != GUARDS;
     ret->step_count = 1;
     ret->counts[0] = (struct ptx_counts){.thread_instructions = 1000, .blocks = 1};
@@ -139,6 +152,11 @@ static bool liar_probe(struct device_program *p, const struct device_probe *how,
     static int loads;
     (void)err;
     ret->launches = p->lie == NO_SERIES_LAUNCHES ? 0 : how->launches;
+    if (p->lie == DIFFERS_LATE || p->lie == DIFFERS_LATE_SEEN_ON_SIM) {      /* so slow that it makes those alone that must be made */
+        int least = how->least > 16 ? how->least : 16;
+        ret->launches = how->launches < least ? how->launches : least;
+        ret->differs = ret->launches >= 77 ? 77 : 0;
+    }
     ret->guards_intact = p->lie != SERIES_GUARDS;
     if (!how->launches)
         return true;
@@ -308,11 +326,16 @@ static json_t *declaring_atomics(json_t *candidate)
     return candidate;
 }
 
+static bool declares_atomics(enum lie lie)
+{
+    return lie == SERIES_NEAR || lie == SERIES_SPREAD || lie == POISON_SPREAD || lie == POISON_NEAR || lie == BITS_SPREAD;
+}
+
 static bool judge_lie(enum lie lie, int baseline, const char *mode, struct judge_result *r, struct err *err)
 {
     cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256, "dtypes", "io", "f32",
                                            "target", "sm_90a", "mode", mode);
-    json_put(task, "candidate", lie == SERIES_NEAR || lie == SERIES_SPREAD ? declaring_atomics(candidate_with(lie)) : candidate_with(lie));
+    json_put(task, "candidate", declares_atomics(lie) ? declaring_atomics(candidate_with(lie)) : candidate_with(lie));
     json_put(task, "baseline", baseline < 0 ? json_null() : candidate_with((enum lie)baseline));
     *r = (struct judge_result){.gpu_ns = 0};
     *err = (struct err){0};
@@ -357,6 +380,10 @@ static void test_runs(void)
         {ESTIMATE_TINY, HONEST, "triage", 0, VERDICT_IMPLAUSIBLE, "no kernel can"},
         {BITS_VARY, -1, "triage", 0, VERDICT_NON_DETERMINISTIC, "y"},
         {POISON_SHOWS, -1, "triage", 0, VERDICT_UNINITIALISED_READ, "y"},
+        /* Who declares atomics may differ from himself by what they make, and by no more: poison shows there too. */
+        {POISON_SPREAD, -1, "triage", 0, VERDICT_UNINITIALISED_READ, "y"},
+        {BITS_SPREAD, -1, "triage", 0, VERDICT_NON_DETERMINISTIC, "more than atomics excuse"},
+        {POISON_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         {OUR_ERROR, -1, "triage", ERR_UNAVAILABLE, 0, "fell off the bus"},
         /* What the baseline does is never the candidate's fault. */
         {HONEST, ZEROS, "triage", ERR_INTERNAL, 0, "baseline"},
@@ -403,6 +430,10 @@ static void test_measured(void)
         {RELOAD_SHOWS, -1, "triage", 0, VERDICT_STATE_CARRIED, "its first"},
         {SERIES_SPREAD, -1, "triage", 0, VERDICT_STATE_CARRIED, "further apart than atomics excuse"},
         {SERIES_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
+        /* Where the emulator has not looked a hundred launches are compared, however long they take. */
+        {UNKNOWN_TO_SIM, -1, "triage", 0, VERDICT_OK, NULL},
+        {DIFFERS_LATE, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 88 after the module was loaded gives other bits"},
+        {DIFFERS_LATE_SEEN_ON_SIM, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */
         {TWICE_AS_FAST, NOISY, "triage", ERR_UNAVAILABLE, 0, "steady"},
         /* One that settles down does, at the next attempt. */

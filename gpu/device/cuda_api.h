@@ -57,7 +57,7 @@ bool nvml_health(const char *bus_id, char *why, size_t size);      /* false: `wh
 struct piece {                /* as in helpers.cu */
     CUdeviceptr to, from;     /* from 0: the pattern */
     uint64_t bytes, rotate, pattern, first_chunk;
-    uint32_t element, unused;
+    uint32_t element, slot;
 };
 
 #define SCRUB_FRAMES 3
@@ -74,7 +74,7 @@ struct device {
     CUcontext context;
     CUstream stream;
     CUmodule helpers;
-    CUfunction restore, differs, read, empty, gaps;
+    CUfunction restore, differs, read, empty, gaps, compare, sums;
     CUdeviceptr pieces, found;        /* room for the helper kernels' arguments */
     size_t pieces_bytes;
     struct scrub scrub;
@@ -107,6 +107,10 @@ struct device_program {
 
 /* Restores or poisons a list of pieces in one launch, on the device's stream. Fills in first_chunk. */
 bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err) MUST_CHECK;
+/* Numbers the chunks of a list for the card and leaves out what is empty; how many are left. */
+int pieces_number(struct piece *pieces, int count);
+/* Restores, compares or sums (into `to`) the pieces that lie at `list` on the card: `count` of a numbered list, from anywhere in it. */
+bool helper_pieces(struct device *d, CUfunction f, CUdeviceptr list, const struct piece *pieces, int count, CUdeviceptr to, struct err *err) MUST_CHECK;
 bool helper_launch(struct device *d, CUfunction f, unsigned blocks, unsigned threads, unsigned shared_bytes,
                    void **args, struct err *err) MUST_CHECK;
 /* In the order of the stream, unlike the plain copy, whose end a stream of ours would not wait for. */

@@ -7,7 +7,7 @@
  * the kernel's speed in a graph, because tracing has a cost of its own.
  */
 #include "core/rng.h"
-#include "gpu/device/cuda_api.h"
+#include "gpu/device/cuda_sets.h"
 #include "gpu/device/library.h"
 
 #include <cupti.h>
@@ -217,6 +217,9 @@ bool cuda_audit(struct device_program *p, const struct device_audit *how, struct
     if (!trace.list)
         return err_set(err, ERR_INTERNAL, "the audit was not prepared before the device was opened");
     struct device *d = p->device;
+    if (!p->sets)
+        return err_set(err, ERR_INVALID, "an audit needs a set-up");
+    p->sets->traced = true;
     if (!cuda_alive(d, err) || !collect_begin(err) || !cuda_time_block(p, &block, &r.sample, fault, err))
         return false;
     /* The launch behind the timed ones: what still runs when it begins ran on in secret. */

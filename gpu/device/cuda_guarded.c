@@ -8,7 +8,9 @@
  * In between it lies one alignment in, an odd multiple of it: whoever counts on more alignment than the contract gives is
  * caught there. What is left of the mapping holds poison, and is compared afterwards.
  */
+#include "core/clock.h"
 #include "gpu/device/cuda_api.h"
+#include "gpu/device/spent.h"
 
 #define ALIGNED_BYTES ((size_t)2 << 20)
 
@@ -111,14 +113,17 @@ bool guarded_intact(struct device *d, const struct guarded *g, const struct prog
 
 void memory_done(struct memory *m)
 {
+    const int64_t from_ns = clock_mono_ns();
     for (int i = 0; i < m->count && !m->device->dead; i++)
         guarded_done(&m->list[i]);
     m->count = 0;
+    spent_add(SPENT_FREE, from_ns);
 }
 
 bool memory_make(const struct device_program *p, const void *const *tensors, uint64_t poison, enum device_place place, struct memory *ret,
                  struct err *err)
 {
+    const int64_t from_ns = clock_mono_ns();
     *ret = (struct memory){.device = p->device};
     for (int i = 0; i < p->buffer_count; i++) {
         const void *content = p->buffers[i].output ? NULL : tensors[i];
@@ -126,12 +131,14 @@ bool memory_make(const struct device_program *p, const void *const *tensors, uin
         if (!guarded_make(p->device, &p->buffers[i], poison, place, content, &ret->list[i], err))
             return err_wrap(err, "memory of %s", p->buffers[i].name);
     }
+    spent_add(SPENT_MEMORY, from_ns);
     return true;
 }
 
 bool memory_take(struct device_program *p, const struct memory *m, uint64_t poison, void **tensors, bool *ret_intact,
                  struct device_fault *fault, struct err *err)
 {
+    const int64_t from_ns = clock_mono_ns();
     *ret_intact = true;
     for (int i = 0; i < p->buffer_count; i++) {
         bool intact = true;
@@ -142,5 +149,6 @@ bool memory_take(struct device_program *p, const struct memory *m, uint64_t pois
             !CU(err, cuMemcpyDtoH, tensors[i], m->list[i].address, (size_t)p->buffers[i].bytes))
             return false;
     }
+    spent_add(SPENT_TAKE, from_ns);
     return variables_check(p, fault, err);
 }

@@ -1,14 +1,5 @@
-/* Our own kernels (helpers.cu), as PTX text that the driver assembles when a device is opened. */
-#include "gpu/device/cuda_api.h"
-
-#include <string.h>
-
-__asm__(".section .rodata\n"
-        "helpers_ptx:\n"
-        ".incbin \"" HELPERS_PTX "\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char helpers_ptx[];
+/* Our own kernels that put memory into a known state and look at it (helpers.cu), launched. */
+#include "gpu/device/own_kernels.h"
 
 #define CHUNK_BYTES UINT64_C(65536)
 #define LARGEST_GRID 4096u
@@ -17,9 +8,9 @@ bool helpers_load(struct device *d, struct err *err)
 {
     const struct { const char *name; CUfunction *to; } table[] = {
         {"proteus_restore", &d->restore}, {"proteus_differs", &d->differs}, {"proteus_read", &d->read},
-        {"proteus_empty", &d->empty},     {"proteus_gaps", &d->gaps}};
-    if (!CU(err, cuModuleLoadData, &d->helpers, helpers_ptx))
-        return err_wrap(err, "our own kernels");
+        {"proteus_empty", &d->empty},     {"proteus_gaps", &d->gaps},       {"proteus_compare", &d->compare}, {"proteus_prints", &d->sums}};
+    if (!own_kernels_load(d, OWN_HELPERS, &d->helpers, err))
+        return false;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, d->helpers, table[i].name))
             return err_wrap(err, "%s", table[i].name);
@@ -45,7 +36,12 @@ bool helper_upload(struct device *d, CUdeviceptr to, const void *from, size_t by
     return CU(err, cuMemcpyHtoDAsync, to, from, bytes, d->stream);
 }
 
-bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err)
+static uint64_t chunks_of(uint64_t bytes)
+{
+    return (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+}
+
+int pieces_number(struct piece *pieces, int count)
 {
     uint64_t chunks = 0;
     int kept = 0;
@@ -54,11 +50,27 @@ bool helper_restore(struct device *d, struct piece *pieces, int count, struct er
             continue;
         pieces[kept] = pieces[i];
         pieces[kept++].first_chunk = chunks;
-        chunks += (pieces[i].bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+        chunks += chunks_of(pieces[i].bytes);
     }
+    return kept;
+}
+
+bool helper_pieces(struct device *d, CUfunction f, CUdeviceptr list, const struct piece *pieces, int count, CUdeviceptr to, struct err *err)
+{
+    if (!count)
+        return true;
+    uint32_t n = (uint32_t)count;
+    uint64_t chunks = pieces[count - 1].first_chunk + chunks_of(pieces[count - 1].bytes) - pieces[0].first_chunk;
+    void *args[] = {&list, &n, &chunks, &to};
+    return helper_launch(d, f, chunks < LARGEST_GRID ? (unsigned)chunks : LARGEST_GRID, 256, 0, args, err);
+}
+
+bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err)
+{
+    int kept = pieces_number(pieces, count);
+    size_t bytes = (size_t)kept * sizeof *pieces;
     if (!kept)
         return true;
-    size_t bytes = (size_t)kept * sizeof *pieces;
     if (bytes > d->pieces_bytes) {
         if (d->pieces && (!CU(err, cuStreamSynchronize, d->stream) || !CU(err, cuMemFree, d->pieces)))
             return false;
@@ -68,8 +80,5 @@ bool helper_restore(struct device *d, struct piece *pieces, int count, struct er
             return false;
         d->pieces_bytes = bytes;
     }
-    uint32_t n = (uint32_t)kept;
-    void *args[] = {&d->pieces, &n, &chunks};
-    return helper_upload(d, d->pieces, pieces, bytes, err) &&
-           helper_launch(d, d->restore, chunks < LARGEST_GRID ? (unsigned)chunks : LARGEST_GRID, 256, 0, args, err);
+    return helper_upload(d, d->pieces, pieces, bytes, err) && helper_pieces(d, d->restore, d->pieces, pieces, kept, 0, err);
 }

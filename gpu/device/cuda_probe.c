@@ -8,10 +8,11 @@
 #include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/device/cuda_api.h"
+#include "gpu/device/spent.h"
 
 #include <string.h>
 
-#define AT_ONCE 16              /* launches between two looks at the clock, and at whether the card is still well */
+#define AT_ONCE DEVICE_PROBE_AT_ONCE              /* launches between two looks at the clock, and at whether the card is still well */
 
 struct cuda_series {
     struct device *device;
@@ -115,11 +116,18 @@ static bool settled(struct device_program *p, bool ours, struct device_fault *fa
     return fault_from_cu(fault, r, &p->plan, p->plan.step_count == 1 ? 0 : -1, err);
 }
 
+static bool goes_on(const struct device_probe *how, int made, int64_t took_ns)
+{
+    if (made < AT_ONCE || took_ns < how->wall_ns)
+        return true;
+    return made < how->least && (!how->least_wall_ns || took_ns < how->least_wall_ns);
+}
+
 static bool launches(struct device_program *p, const struct device_probe *how, struct device_probe_result *ret, struct device_fault *fault,
                      struct err *err)
 {
-    const int64_t until_ns = clock_mono_ns() + how->wall_ns;
-    while (ret->launches < how->launches && (ret->launches < AT_ONCE || clock_mono_ns() < until_ns)) {
+    const int64_t from_ns = clock_mono_ns();
+    while (ret->launches < how->launches && goes_on(how, ret->launches, clock_mono_ns() - from_ns)) {
         bool ours = true;
         for (int n = 0; n < AT_ONCE && ours && ret->launches < how->launches && fault->code == VERDICT_OK; n++, ret->launches++)
             ours = launch(p, how, ret->launches, fault, err);
@@ -162,8 +170,10 @@ bool cuda_probe(struct device_program *p, const struct device_probe *how, struct
         return true;
     if ((!how->again && !begin(p, how, err)) || !content(p, how, err) || !prints_clear(p->device, err))
         return false;
+    const int64_t from_ns = clock_mono_ns();
     if (!launches(p, how, ret, fault, err))
         return false;
+    spent_add(SPENT_LAUNCH, from_ns);
     if (fault->code != VERDICT_OK)
         return true;
     return compare(p, ret, err) && memory_take(p, &p->series->memory, p->series->poison, ret->tensors, &ret->guards_intact, fault, err);

@@ -2,19 +2,10 @@
  * What launches leave behind besides results, put into a known state between them: shared memory and registers of all multiprocessors
  * and, where a kernel has frames, local memory. Two launches with two patterns there must give the same bits.
  *
- * The kernels (scrub.cu) are loaded when they are first needed: the driver assembles them, which takes a while, and not every process
- * that opens a card runs a candidate. Registers of the uniform datapath, predicates and barrier state are not reached.
+ * The kernels (scrub.cu) are loaded when they are first needed: where the driver has to assemble them that takes a while, and not every
+ * process that opens a card runs a candidate. Registers of the uniform datapath, predicates and barrier state are not reached.
  */
-#include "gpu/device/cuda_api.h"
-
-#include <string.h>
-
-__asm__(".section .rodata\n"
-        "scrub_ptx:\n"
-        ".incbin \"" SCRUB_PTX "\"\n"
-        ".byte 0\n"
-        ".previous\n");
-extern const char scrub_ptx[];
+#include "gpu/device/own_kernels.h"
 
 #define THREADS 256u
 #define THREADS_SM 2048u
@@ -28,8 +19,8 @@ static bool load(struct device *d, struct err *err)
         {"proteus_local_16k", &s->frames[2]}, {"proteus_fingerprint", &s->fingerprint}};
     if (s->module)
         return true;
-    if (!CU(err, cuModuleLoadData, &s->module, scrub_ptx))
-        return err_wrap(err, "our own kernels");
+    if (!own_kernels_load(d, OWN_SCRUB, &s->module, err))
+        return false;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!CU(err, cuModuleGetFunction, table[i].to, s->module, table[i].name))
             return err_wrap(err, "%s", table[i].name);

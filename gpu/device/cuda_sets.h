@@ -1,28 +1,71 @@
-/* The buffer sets of a timed program, shared by cuda_time.c (graphs) and cuda_single.c (launches one at a time, and warming up). */
+/*
+ * The buffer sets of a timed program: cuda_sets.c (memory, and what lies where), cuda_sets_check.c (what launches left),
+ * cuda_time.c (graphs) and cuda_single.c (launches one at a time, and warming up).
+ */
 #pragma once
 #include "gpu/device/cuda_api.h"
 
 #include <time.h>
 
+/* A mapping of its own with unmapped space on both sides, somewhere that nobody can foresee. */
+struct arena {
+    CUdeviceptr reserved, at;
+    size_t reserved_bytes, bytes;
+    CUmemGenericAllocationHandle handle;
+    bool mapped;
+};
+bool arena_make(struct device *d, size_t bytes, struct arena *ret, struct err *err) MUST_CHECK;
+/* While a candidate runs nothing but `open` is writable. */
+bool arena_access(struct device *d, const struct arena *a, bool writable, struct err *err) MUST_CHECK;
+void arena_done(struct arena *a);
+
+#define REPLAYS 8                     /* launches of a block that are made once more */
+
 struct cuda_sets {
-    int count, launches;          /* launches: of the last block */
-    size_t set_bytes, offsets[PROGRAM_MAX_BUFFERS];
-    CUdeviceptr all, sweep, base[OP_MAX_TENSORS];
+    struct device *device;
+    int count, tensor_count;
+    int launches;                     /* of the last block; 0: nobody looks at its outputs */
+    bool exact;                       /* equal inputs must give equal bits */
+    bool traced;                      /* by a tracing library: nothing is launched that is not in the plan of the audit */
+    bool rotate[OP_MAX_TENSORS];
+    struct arena fixed, open, own;    /* inputs; outputs, inouts and workspaces; what is only ours: base content, what is swept */
+    CUdeviceptr base[OP_MAX_TENSORS], sweep;
     size_t sweep_bytes;
-    uint64_t poison;
-    int64_t *rotations;           /* by set, then by tensor, in elements */
-    struct piece *pieces;         /* scratch for one restore of everything */
+    CUdeviceptr list, sums;           /* on the card: pieces; a sum for each launch and each replay */
+    uint64_t seed, poison, salt;
+    CUdeviceptr *at;                  /* by set, then by buffer */
+    int64_t *rotations;               /* by set, then by tensor, in elements */
     int *order;
+    struct slot *slots;               /* scratch: buffers in the order in which they lie in an arena */
+    /*
+     * What a block begins with. From 0: inputs; from `gaps`: what lies between buffers; from `idle`: what launches may write, of sets
+     * that are not launched; from `used`: the same of those that are, launch by launch, `each` pieces a set; from `printed` to `pieces_end`:
+     * what of these is a result, `results` pieces a set, as a list for sums.
+     */
+    struct piece *pieces;
+    int gaps, idle, used, printed, pieces_end, each, results, drawn;      /* drawn: launches of the block */
+    uint64_t *seen;                   /* scratch: the sums, as they are on the card */
     CUevent begin, end;
     CUgraphExec graph;
-    int tensor_count;
-    struct device *device;
 };
 
 /* Addresses of a set's buffers, in the program's order. */
 void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret);
-/* What a launch may have changed, of the first `sets` in their order: those that will be launched. */
-bool sets_restore(struct device_program *p, int sets, struct err *err) MUST_CHECK;
+/* Order, places, rotations and poison of a block with so many launches, all anew. Nothing is on the card yet. */
+bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, struct err *err) MUST_CHECK;
+/* Puts what was drawn there; sets_close must follow before a launch. Does not wait. */
+bool sets_restore(struct device_program *p, struct err *err) MUST_CHECK;
+/* Waits, and makes inputs read-only. */
+bool sets_close(struct device_program *p, struct err *err) MUST_CHECK;
+/* What the block's launches may write, once more. */
+bool sets_restore_used(struct device_program *p, struct err *err) MUST_CHECK;
+/*
+ * After the block's launches, which must have ended: whether what they must leave alone is as it was. sets_look_begin starts looking and
+ * does not wait for it; sets_look_end makes some of them once more, if `replay`. A fault is the first that is found.
+ */
+bool sets_look_begin(struct device_program *p, struct err *err) MUST_CHECK;
+bool sets_look_end(struct device_program *p, bool replay, struct device_fault *fault, struct err *err) MUST_CHECK;
+
 /* Reads memory of nobody's, twice the size of L2; flush writes it first. */
 bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err) MUST_CHECK;
 bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err) MUST_CHECK;
@@ -30,6 +73,8 @@ bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err) MU
 bool sets_graph(struct device_program *p, int launches, struct device_fault *fault, struct err *err) MUST_CHECK;
 /* Launches the graph and waits for everything on the card. */
 bool sets_launch(struct device_program *p, struct device_sample *ret, struct device_fault *fault, struct err *err) MUST_CHECK;
+/* The clock now, into a sample: soon after its launches, or it has fallen. */
+void sets_clock(const struct device *d, struct device_sample *ret);
 
 static inline int64_t raw_ns(void)
 {

@@ -6,8 +6,10 @@
  *                    write-back is not charged to the launch. Events around one launch say 5 us too much for a short kernel: the duration
  *                    is the tracing library's (cuda_audit.c), the events' value is kept to check it by.
  *   eager            one launch from the host after another, each waited for: wall clock. What a caller without graphs gets.
+ *   both           each launch, or each turn, has everything drawn anew, and what it left is looked at afterwards as after a timed graph
  *   warming up       one graph again and again until the card was busy with it and its clock stands still. Nothing of it is a sample.
  */
+#include "core/hash.h"
 #include "gpu/device/cuda_sets.h"
 
 #define EMPTY_LAUNCHES 9
@@ -39,17 +41,19 @@ static bool ended(struct device_program *p, CUresult r, int step, struct device_
     return fault_from_cu(fault, r, &p->plan, step, err);
 }
 
-static bool cold_launch(struct device_program *p, int set, double *ret_event_ns, struct device_fault *fault, struct err *err)
+/* On a set of its own, nothing of an earlier launch's left anywhere: not even in a workspace. */
+static bool cold_launch(struct device_program *p, double *ret_event_ns, struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
     struct cuda_sets *s = p->sets;
     int step = -1;
     float ms = 0;
-    if (!sets_flush(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+    if (!sets_draw(p, random_u64(), 1, err) || !sets_restore(p, err) || !sets_close(p, err) || !sets_flush(d, s, err) ||
+        !CU(err, cuStreamSynchronize, d->stream))
         return false;
     CUresult r = cu.cuEventRecord(s->begin, d->stream);
     if (r == CUDA_SUCCESS)
-        r = launch_plan(p, set, &step);
+        r = launch_plan(p, s->order[0], &step);
     if (r == CUDA_SUCCESS)
         r = cu.cuEventRecord(s->end, d->stream);
     if (r == CUDA_SUCCESS)
@@ -59,22 +63,23 @@ static bool cold_launch(struct device_program *p, int set, double *ret_event_ns,
     if (!CU(err, cuEventElapsedTime, &ms, s->begin, s->end))
         return false;
     *ret_event_ns = (double)ms * 1e6;
-    return true;
+    return sets_look_begin(p, err) && sets_look_end(p, true, fault, err);
 }
 
 bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err)
 {
     struct device *d = p->device;
-    if (!ready(p, launches, err) || !sets_restore(p, p->sets->count, err))
+    if (!ready(p, launches, err))
         return false;
+    p->sets->launches = 0;              /* no block's outputs are there any more */
     ret->flush_bytes = (int64_t)p->sets->sweep_bytes;
     ret->cold_count = 0;
     /* What nothing takes, by the same clock. */
     for (int n = 0; n < EMPTY_LAUNCHES; n++)
         if (!helper_launch(d, d->empty, 1, 32, 0, NULL, err))
             return false;
-    for (int n = 0; n < launches && n < p->sets->count && n < DEVICE_MAX_COLD && fault->code == VERDICT_OK; n++)
-        if (!cold_launch(p, n, &ret->cold_event_ns[ret->cold_count++], fault, err))
+    for (int n = 0; n < launches && n < DEVICE_MAX_COLD && fault->code == VERDICT_OK; n++)
+        if (!cold_launch(p, &ret->cold_event_ns[ret->cold_count++], fault, err))
             return false;
     return true;
 }
@@ -86,10 +91,9 @@ bool cuda_time_eager(struct device_program *p, const struct device_time_block *h
     if (!ready(p, how->launches, err))
         return false;
     struct cuda_sets *s = p->sets;
-    if (how->launches > s->count)
-        return err_set(err, ERR_INVALID, "%d launches on %d sets: one of them would find its inputs changed", how->launches, s->count);
-    device_set_order(how->order_seed, s->count, s->order);
-    if (!sets_restore(p, how->launches, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
+    s->launches = 0;
+    if (!sets_draw(p, how->order_seed, how->launches, err) || !sets_restore(p, err) || !sets_close(p, err) ||
+        !scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
         return false;
     for (int n = 0; n < how->launches; n++) {
         int step = -1;
@@ -101,8 +105,7 @@ bool cuda_time_eager(struct device_program *p, const struct device_time_block *h
         if (r != CUDA_SUCCESS)
             return ended(p, r, step, fault, err);
     }
-    s->launches = 0;                /* no block's outputs are there any more */
-    return true;
+    return sets_look_begin(p, err) && sets_look_end(p, true, fault, err);
 }
 
 bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how, struct device_sample *ret,
@@ -113,14 +116,19 @@ bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how
     if (!ready(p, how->launches, err))
         return false;
     struct cuda_sets *s = p->sets;
-    int launches = how->launches < s->count ? how->launches : s->count;
-    device_set_order(how->order_seed, s->count, s->order);
+    const int most = device_most_launches(s->count), launches = how->launches < most ? how->launches : most;
+    s->launches = 0;
+    if (!sets_draw(p, how->order_seed, launches, err) || !sets_restore(p, err))
+        return false;
     if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
+    if (!sets_close(p, err))
+        return false;
     for (int i = 0;; i++) {
         /* Restored each time: an index that a launch moved on must not run away. */
-        if (!sets_restore(p, launches, err) || !sets_launch(p, ret, fault, err) || fault->code != VERDICT_OK)
+        if ((i && !sets_restore_used(p, err)) || !sets_launch(p, ret, fault, err) || fault->code != VERDICT_OK)
             return fault->code != VERDICT_OK;
+        sets_clock(p->device, ret);
         busy_ns += ret->event_ns;
         last[i % CLOCK_PROBES] = ret->sm_clock_mhz;
         double low = last[0], high = last[0];
@@ -130,6 +138,5 @@ bool cuda_time_warm(struct device_program *p, const struct device_time_warm *how
         if ((busy_ns >= how->busy_ns && steady) || raw_ns() >= cap_ns)
             break;
     }
-    s->launches = 0;
-    return true;
+    return sets_look_begin(p, err) && sets_look_end(p, false, fault, err);
 }

@@ -78,6 +78,7 @@ struct device_run_result {
  * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
  */
 #define DEVICE_PROBE_LAUNCHES 1024
+#define DEVICE_PROBE_AT_ONCE 16       /* launches between two looks at the clock */
 struct device_probe {
     const void *const *tensors;     /* as of a run */
     uint64_t poison;
@@ -85,7 +86,9 @@ struct device_probe {
     bool again;                     /* in the buffers of the call before, with this content */
     int launches;                   /* at most DEVICE_PROBE_LAUNCHES; 0: gives the buffers back */
     uint64_t salt;                  /* of patterns and sums */
-    int64_t wall_ns;                /* after it no further launch begins, but for the first 16 */
+    int64_t wall_ns;                /* after it no further launch begins, but for the first `least`, and those up to least_wall_ns */
+    int least;                      /* 0: DEVICE_PROBE_AT_ONCE */
+    int64_t least_wall_ns;          /* 0: they take what they take */
 };
 struct device_probe_result {
     void **tensors;                 /* the caller's arrays: content after the last launch */
@@ -94,14 +97,18 @@ struct device_probe_result {
     bool guards_intact;
 };
 
-/* Timing on a card: N copies of the plan in one graph, each on a buffer set of its own ("graph-rotated"). */
+/*
+ * Timing on a card: N copies of the plan in one graph, each on a buffer set of its own ("graph-rotated"). Launches that change what
+ * they must leave alone, or leave other bits while they are timed than on their own, are a fault.
+ */
 struct device_time_setup {
-    const void *const *tensors;     /* base content; each set holds it rotated differently, integer tensors unrotated */
+    const void *const *tensors;     /* base content; each set holds it rotated differently in each block, integer tensors unrotated */
     const bool *rotate;             /* by tensor: content may be rotated (floats without structure) */
     /* Element k of a set's tensor, counted in memory order over its span, is element (k + rotation) mod span of the base. */
     int64_t rotate_bytes_least;     /* all sets together at least this; five times L2 and more */
-    int max_sets;
-    uint64_t seed;                  /* of rotations and order */
+    int max_sets;                   /* two at least */
+    uint64_t seed;                  /* of rotations, with each block's own */
+    bool exact;                     /* equal inputs must give equal bits: no atomics are declared */
 };
 struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; uint64_t clock_reasons; /* card.h */ };   /* of the whole graph */
 struct device_time_block { int launches; uint64_t order_seed; };
@@ -159,8 +166,9 @@ struct device_ops {
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
     /*
-     * One sample: order shuffled, graph built anew, inouts restored, outputs and workspaces poisoned, L2 swept by reads, then the
-     * timed launch. Each launch has a set of its own, so at most `sets` of them: ret->launches says how many there were.
+     * One sample: order and places shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
+     * by reads, then the timed launch, then a look at what it left. Each launch has a set of its own, and some sets stay as they
+     * are: device_most_launches(sets) of them at most; ret->launches says how many there were.
      */
     bool (*time_block)(struct device_program *p, const struct device_time_block *how, struct device_sample *ret, struct device_fault *fault, struct err *err);
     /* NULL: warm up with samples. ret: of the last graph. */
@@ -186,6 +194,10 @@ struct device_ops {
 };
 /* The order in which a block launches its sets: the first `launches` of ret_order. Pure; equal on both sides of the pipe. */
 void device_set_order(uint64_t order_seed, int sets, int *ret_order);
+/* How many of so many sets one block launches at most: a ninth, and one at least, must stay as it was. */
+static inline int device_most_launches(int sets) { return sets - (sets + 8) / 9; }
+/* How many sets are wanted for so many launches. */
+static inline int64_t device_sets_for(int64_t launches) { return launches + (launches + 7) / 8; }
 extern const struct device_ops device_sim, device_cuda;
 /*
  * For showing what a naive checker sees, never for a verdict: one pool of memory, the plan launched in it, the pool copied back after

@@ -4,8 +4,10 @@
  * No pinned, managed or mapped host memory exists here: a kernel could write it. A fault poisons the context for good, so after
  * one this process only reports; its exit is the clean-up. A hung kernel is ended by the supervisor's kill.
  */
+#include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/device/cuda_api.h"
+#include "gpu/device/spent.h"
 
 #include <string.h>
 
@@ -108,21 +110,27 @@ static bool cuda_open_device(const char *id, struct device **ret, struct err *er
 {
     cleanup(device) struct device *d = xalloc(sizeof *d);
     int count = 0;
+    int64_t from_ns = clock_mono_ns();
     if (!cuda_open(err) || !CU(err, cuDeviceGetCount, &count))
         return false;
+    spent_add(SPENT_DRIVER, from_ns);
     d->ordinal = atoi(id + 5);
     if (d->ordinal >= count)
         return err_set(err, ERR_NOT_FOUND, "there is no %s: this host has %d CUDA device(s)", id, count);
+    from_ns = clock_mono_ns();
     if (!CU(err, cuDeviceGet, &d->handle, d->ordinal) ||
         !describe(d->ordinal, d->handle, &d->info, d->bus_id, sizeof d->bus_id, err))
         return false;
+    spent_add(SPENT_DESCRIBE, from_ns);
     if (!d->info.healthy)
         return err_set(err, ERR_UNAVAILABLE, "%s: %s", id, d->info.health);
     d->shared_optin_bytes = attribute(d->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     (void)cu.cuDevicePrimaryCtxSetFlags(d->handle, CU_CTX_SCHED_SPIN);
+    from_ns = clock_mono_ns();
     if (!CU(err, cuDevicePrimaryCtxRetain, &d->context, d->handle) || !CU(err, cuCtxSetCurrent, d->context))
         return false;
     set_limits();
+    spent_add(SPENT_CONTEXT, from_ns);
     const CUmemAllocationProp property = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal}};
     if (!CU(err, cuMemGetAllocationGranularity, &d->granularity, &property, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ||
@@ -217,7 +225,9 @@ static bool cuda_load(struct device *d, const struct device_load *what, struct d
     p->buffer_count = program_buffers(what, p->buffers);
     for (int i = 0; i < p->tensor_count; i++)
         p->buffers[i].tensor = &p->tensors[i];
+    const int64_t from_ns = clock_mono_ns();
     CUresult r = cu.cuModuleLoadData(&p->module, what->cubin);
+    spent_add(SPENT_MODULE, from_ns);
     if (r != CUDA_SUCCESS)
         return fault_from_cu(fault, r, &p->plan, -1, err);
     for (int i = 0; i < p->plan.step_count; i++) {
@@ -304,12 +314,16 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
 {
     struct device *d = p->device;
     cleanup(memory) struct memory m = {.device = d};
-    if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->poison, how->place, &m, err) ||
-        (how->scrub && !scrub(d, (uint32_t)rng_mix(how->poison), p->local_bytes, err)) ||
-        !CU(err, cuStreamSynchronize, d->stream))
+    if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->poison, how->place, &m, err))
         return false;
+    const int64_t from_ns = clock_mono_ns();
+    if ((how->scrub && !scrub(d, (uint32_t)rng_mix(how->poison), p->local_bytes, err)) || !CU(err, cuStreamSynchronize, d->stream))
+        return false;
+    spent_add(SPENT_SCRUB, from_ns);
+    const int64_t launch_ns = clock_mono_ns();
     if (!run_steps(p, &m, fault, err))
         return false;
+    spent_add(SPENT_LAUNCH, launch_ns);
     ret->step_count = p->plan.step_count;
     return fault->code != VERDICT_OK || memory_take(p, &m, how->poison, ret->tensors, &ret->guards_intact, fault, err);
 }

@@ -56,7 +56,7 @@ static bool ask_audit(struct judge *j, struct judge_side *s, uint64_t seed, stru
     cleanup(json) json_t *job = judge_job("audit"), *answer = NULL;
     int sets = 0;
     STEP(measure_setup(j, s, seed, &sets, v, err));
-    int launches = sets < AUDIT_LAUNCHES ? sets : AUDIT_LAUNCHES, cold = sets < AUDIT_COLD_LAUNCHES ? sets : AUDIT_COLD_LAUNCHES;
+    int most = device_most_launches(sets), launches = most < AUDIT_LAUNCHES ? most : AUDIT_LAUNCHES, cold = AUDIT_COLD_LAUNCHES;
     json_put_int(job, "launches", launches);
     json_put_int(job, "cold_launches", cold);
     json_put(job, "order_seed", judge_u64(random_u64()));

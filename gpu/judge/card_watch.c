@@ -12,13 +12,6 @@
 
 #include <string.h>
 
-void card_held(struct judge *j, int64_t from_ns)
-{
-    int64_t now_ns = clock_mono_ns();
-    j->gpu_ns += now_ns - (from_ns > j->gpu_counted_ns ? from_ns : j->gpu_counted_ns);
-    j->gpu_counted_ns = now_ns;
-}
-
 static int own_processes(const struct judge *j, int64_t *ret)
 {
     int count = 0;

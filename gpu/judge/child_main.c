@@ -1,5 +1,7 @@
 /* A child's life: lock down, say hello, answer jobs until the socket ends. */
 #include "gpu/judge/child.h"
+#include "core/clock.h"
+#include "gpu/device/spent.h"
 #include "gpu/judge/judge.h"
 #include "gpu/sandbox/sandbox.h"
 
@@ -62,9 +64,28 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"audit", R(RUN_CUDA), child_do_audit},
 };
 
+static struct { const char *name; int64_t since_ns; } doing;      /* the job that is being answered */
+
+/* For how long the job went on and, on a card, what for: told with its answer. */
+static void put_spent(json_t *doc)
+{
+    char name[40];
+    int64_t ns[SPENT_KINDS];
+    json_t *spent = json_object();
+    snprintf(name, sizeof name, "job.%s", doing.name);
+    json_put_int(spent, name, clock_mono_ns() - doing.since_ns);
+    spent_take(ns);
+    for (int i = 0; i < SPENT_KINDS; i++)
+        if (ns[i])
+            json_put_int(spent, spent_name((enum spent)i), ns[i]);
+    json_put(doc, "spent", spent);
+}
+
 bool child_answer(json_t *doc, struct err *err)
 {
     cleanup(json) json_t *mine = doc;
+    if (doing.name && json_is_object(mine))
+        put_spent(mine);
     return wire_send_json(CHILD_FD, WIRE_RESULT, mine, err);
 }
 
@@ -89,6 +110,7 @@ static bool one_job(struct child_state *s, enum sandbox_role role, const json_t 
         bool needs_shape = role != SANDBOX_COMPILE && role != SANDBOX_CC && role != SANDBOX_TRITON && jobs[i].job != do_shape && jobs[i].job != child_do_canaries;
         if (needs_shape && !s->op)
             return err_set(err, ERR_INTERNAL, "job \"%s\" before the shape", what);
+        doing.name = jobs[i].name, doing.since_ns = clock_mono_ns();
         return jobs[i].job(s, job, err);
     }
     return err_set(err, ERR_INTERNAL, "a %s child has no job \"%.40s\"", sandbox_role_name(role), what);

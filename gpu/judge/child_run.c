@@ -247,6 +247,8 @@ bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
         .launches = (int)json_int(job, "launches", 0),
         .salt = child_u64(job, "salt"),
         .wall_ns = json_int(job, "wall_ns", 0),
+        .least = (int)json_int(job, "least", 0),
+        .least_wall_ns = json_int(job, "least_wall_ns", 0),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     struct device_probe_result result = {.tensors = s->outputs};
@@ -311,6 +313,7 @@ bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *e
         .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
         .max_sets = (int)json_int(job, "max_sets", 1),
         .seed = child_u64(job, "seed"),
+        .exact = json_bool(job, "exact", true),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))

@@ -151,6 +151,31 @@ bool child_send_blob(struct child *c, const char *name, const void *data, size_t
     return wire_send_blob_by(c->process.fd, name, data, size, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err);
 }
 
+#define MOST_SPENT 48           /* names: of jobs and of kinds of work (gpu/device/spent.h) */
+
+static bool name_fits(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 0 && n < 32 && strspn(name, "abcdefghijklmnopqrstuvwxyz_.") == n;
+}
+
+/* Its word for it: shown, and nothing else rests on it. */
+static void add_spent(struct child_watch *w, const struct child *c, const json_t *spent)
+{
+    const char *name;
+    json_t *ns;
+    if (c->role != SANDBOX_RUN_CUDA)
+        return;
+    if (!w->card_spent)
+        w->card_spent = json_object();
+    json_object_foreach((json_t *)(uintptr_t)spent, name, ns) {
+        int64_t before = json_int(w->card_spent, name, -1), more = json_is_integer(ns) ? json_integer_value(ns) : -1;
+        if (more < 0 || more > 3600 * LIMIT_SECOND || !name_fits(name) || (before < 0 && json_object_size(w->card_spent) == MOST_SPENT))
+            continue;
+        json_put_int(w->card_spent, name, (before < 0 ? 0 : before) + more);
+    }
+}
+
 bool child_take(struct child_watch *w, struct child *c, int64_t deadline_ns, json_t **ret, struct err *err)
 {
     cleanup(wire_frame) struct wire_frame f = {0};
@@ -163,6 +188,7 @@ bool child_take(struct child_watch *w, struct child *c, int64_t deadline_ns, jso
                        sandbox_role_name(c->role), c->whose);
     if (c->asked)
         count_asked(c, -1);
+    add_spent(w, c, json_object_get(f.json, "spent"));
     *ret = steal(&f.json);
     return true;
 }

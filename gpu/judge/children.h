@@ -19,6 +19,7 @@ struct child_watch {                    /* shared by all children of a judgement
     bool any;
     int asked;                          /* jobs that children have and have not answered */
     int64_t idle_since_ns, idle_ns;     /* time in which no child had any: the judge's own */
+    json_t *card_spent;                 /* what the children with a card say that they took, in ns by job and by kind of work; owned; NULL: nothing yet */
 };
 
 struct child {

@@ -39,7 +39,7 @@ struct judge_side {
     int kernel_count;
     struct judge_kernel kernels[32];
     json_t *resources;                  /* by launch of the plan, for the run child */
-    bool open_asked, opened, loaded;
+    bool shaped, open_asked, opened, loaded;
     bool runs_regime;                   /* the baseline's run of a regime was asked and not yet taken */
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
@@ -115,9 +115,12 @@ struct judge {
     json_t *figures;
     json_t *phases;                     /* done so far: [{"phase","ms",...}] */
     json_t *phase;                      /* the running phase's figures, borrowed */
-    int64_t gpu_ns;
-    int64_t start_up_ns;                /* of that, until a run child's driver and context stood */
-    int64_t gpu_counted_ns;             /* up to when time is in it: two children at once hold the card once */
+    bool card_held;                     /* card_hold.c */
+    int card_fd;                        /* its lock; -1: none */
+    int64_t gpu_ns;                     /* for how long it was held, up to card_counted_ns */
+    int64_t card_counted_ns, card_waited_ns;
+    int64_t start_up_ns;                /* of gpu_ns, until a run child's driver and context stood */
+    int64_t card_run_ns;                /* what a guarded run of the baseline took on the card, by our clock; 0: not known */
 };
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
@@ -192,6 +195,10 @@ struct run_order {
     uint64_t instruction_limit;
 };
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
+/* Says the shape to a child that was started, once. */
+bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+/* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
+int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
@@ -247,11 +254,17 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
 json_t *judge_u64(uint64_t value);      /* as the children read it */
 bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 
+/* ---- card_hold.c ---- */
+/* Waits until the card is ours; it stays so. */
+bool card_take(struct judge *j, struct err *err) MUST_CHECK;
+/* Adds what has passed to gpu_ns. */
+void card_count(struct judge *j);
+/* Ends what runs on it, and lets go. */
+void card_release(struct judge *j);
+
 /* ---- card_watch.c ---- */
 /* Puts what is seen of the card into to[when]. False where it is not ours alone or not well: ERR_UNAVAILABLE says what. s: whose child watches. */
 bool card_watch(struct judge *j, struct judge_side *s, bool briefly, const char *when, json_t *to, struct verdict *v, struct err *err) MUST_CHECK;
-/* The card was held from then until now. */
-void card_held(struct judge *j, int64_t from_ns);
 /* True (and err is set) where something else than the candidate may have held it up: asked before a timeout is blamed on it. */
 bool card_excuses(struct judge *j, struct err *err) MUST_CHECK;
 

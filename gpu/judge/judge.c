@@ -84,6 +84,8 @@ static void side_done(struct judge_side *s)
 
 void judge_free(struct judge *j)
 {
+    card_release(j);
+    json_decref(j->watch.card_spent);
     for (int i = 0; i < SIDES; i++)
         side_done(&j->sides[i]);
     child_done(&j->reference);
@@ -115,6 +117,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     hash_init();
     j->config = config, j->progress = progress, j->ctx = ctx;
     j->watch.cancelled = cancelled, j->watch.ctx = ctx;
+    j->card_fd = -1;
     j->started_ns = clock_wall_ns();
     j->began_ns = j->watch.idle_since_ns = clock_mono_ns();
     j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out =
@@ -229,6 +232,17 @@ static void tell(struct judge *j, const char *phase, const char *state, int64_t 
     j->progress(j->ctx, doc);
 }
 
+/* What the phase cost the card; drivers' start-up is told apart. */
+static void phase_card(struct judge *j, int64_t before_ns)
+{
+    card_count(j);
+    if (!j->on_card)
+        return;
+    json_put_int(j->phase, "gpu_ns", j->gpu_ns - j->start_up_ns - before_ns);
+    if (j->watch.card_spent)
+        json_put(j->phase, "card_spent_ns", steal(&j->watch.card_spent));
+}
+
 static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
 {
     for (size_t i = 0; i < sizeof phases / sizeof *phases && v->code == VERDICT_OK; i++) {
@@ -246,8 +260,7 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         int64_t took = clock_mono_ns() - from;
         json_put(j->phase, "processes", processes_encode(j));
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
-        if (j->on_card)                 /* time in which the card was held for this phase; drivers' start-up is told apart */
-            json_put_int(j->phase, "gpu_ns", j->gpu_ns - j->start_up_ns - card_from);
+        phase_card(j, card_from);
         tell(j, phases[i].name, "end", took, v);
         if (v->code == VERDICT_OK)
             snprintf(v->phase, sizeof v->phase, "%s", phases[i].name);
@@ -263,8 +276,8 @@ static void take_blob(struct judge_result *r, const char *name, struct buf *from
     *from = (struct buf){0};
 }
 
-/* {"start_up":N,"correct":N,...,"all":N}: what a candidate costs the card. Start-up: of drivers and contexts, of all its processes. */
-static json_t *gpu_by_phase(const struct judge *j)
+/* {"start_up":N,"correct":N,...,"let_go":N,"all":N}: what a candidate costs the card. Start-up: of drivers and contexts, of all its processes. */
+static json_t *gpu_by_phase(const struct judge *j, int64_t let_go_ns)
 {
     json_t *doc = json_object(), *phase;
     size_t i;
@@ -272,13 +285,27 @@ static json_t *gpu_by_phase(const struct judge *j)
         if (json_int(phase, "gpu_ns", 0) > 0)
             json_put_int(doc, json_str(phase, "phase", ""), json_int(phase, "gpu_ns", 0));
     json_put_int(doc, "start_up", j->start_up_ns);
+    json_put_int(doc, "let_go", let_go_ns);
     json_put_int(doc, "all", j->gpu_ns);
+    return doc;
+}
+
+static json_t *spent_by_phase(const struct judge *j)
+{
+    json_t *doc = json_object(), *phase, *spent;
+    size_t i;
+    json_array_foreach(j->phases, i, phase)
+        if ((spent = json_object_get(phase, "card_spent_ns")))
+            json_put(doc, json_str(phase, "phase", ""), json_incref(spent));
     return doc;
 }
 
 static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
 {
     struct judge_result r = {.figures = NULL};
+    card_count(j);
+    int64_t used_ns = j->gpu_ns;
+    card_release(j);
     if (v->code == VERDICT_OK && !v->text[0])
         snprintf(v->text, sizeof v->text, "%s",
                  j->sides[BASELINE].present ? "Right, and faster than the baseline." : "Right.");
@@ -290,8 +317,11 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     /* What the judge itself takes: time in which no child compiled, assembled, emulated, computed or measured. */
     int64_t wall_ns = clock_mono_ns() - j->began_ns;
     json_put_int(r.figures, "judge_wall_ns", wall_ns);
-    if (j->on_card)
-        json_put(r.figures, "gpu_ns", gpu_by_phase(j));
+    if (j->on_card) {
+        json_put(r.figures, "gpu_ns", gpu_by_phase(j, j->gpu_ns - used_ns));
+        json_put(r.figures, "card_spent_ns", spent_by_phase(j));
+        json_put_int(r.figures, "card_waited_ns", j->card_waited_ns);
+    }
     json_put_int(r.figures, "judge_own_ns", child_idle_ns(&j->watch));
     take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
     take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);

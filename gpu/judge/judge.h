@@ -18,7 +18,10 @@
  *    "modes":{"graph-rotated":{..},"cold-isolated":{..},"eager":{..}}|null,   on a card; the last two not in triage. Each with its timer,
  *                                                       both sides' quartiles and its own ratio; never compared across modes
  *    "rules":[12 of {"rule","what","outcome":"ok"|"flag"|"reject"|"not_done","found"|"why"?,"figures"?}],
- *    "gpu_ns":{"start_up":N,"correct":N,"time":N,...,"all":N},    on a card: for how long each phase held it; start_up: of drivers and contexts
+ *    "gpu_ns":{"start_up":N,"correct":N,"time":N,...,"all":N},    on a card: for how long each phase held it; start_up: of drivers and contexts;
+ *                                                       from the first process that opens it to the end of the last, card_hold.c
+ *    "card_spent_ns":{phase:{"job.open":N,"context":N,...}}    on a card: what its children say that they did meanwhile, by job and by kind
+ *                                                       of work (gpu/device/spent.h); two children at once count twice
  *    "counts":[...]|null,                               sim: what each step did
  *    "samples":{"unit":"ns per launch","launches":N,"baseline":[...],"candidate":[...]}|null,
  *    "statistics":{...}|null, "emulate_note":"..."|absent}
@@ -36,6 +39,7 @@ struct judge_config {
     const char *device;                 /* "auto", "sim", "cuda:N" */
     const char *sandbox_minimum;        /* level; NULL: "none" */
     int threads;                        /* of the emulator; 0: one a CPU */
+    const char *card_lock;              /* a file that judgements with one card share: who has it locked has the card. NULL: the card is ours */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */

@@ -40,10 +40,12 @@
     X(RUN_CUDA_MEMORY_BYTES, 16384 * LIMIT_MIB, "data segment; tensors twice and the driver's own")                                     \
     X(RUN_WALL_NS, 60 * LIMIT_SECOND, "one guarded run of the plan; on the emulator the largest decode shapes take seconds")            \
     X(RUN_CUDA_WALL_NS, 10 * LIMIT_SECOND, "one guarded run on a card; the kernels of interest take microseconds")                      \
+    X(RUN_CUDA_LEAST_NS, 2 * LIMIT_SECOND, "what a run on a card is always allowed, uploads and all: see run_card_wall_ns")                 \
     X(RUN_WALL_LEAST_NS, 10 * LIMIT_SECOND, "a candidate may take some times the baseline's time on the emulator, but never less than this")  \
     X(PROBE_WALL_NS, 2 * LIMIT_SECOND, "of repeats, and of launches in a chain; what was done by then is told")                           \
     X(SERIES_TRIAGE_NS, LIMIT_SECOND / 20, "of a series of launches on a card: a thousand of 5 us, with what is done between them")         \
     X(SERIES_NS, LIMIT_SECOND / 2, "the same in a full judgement")                                                                      \
+    X(SERIES_LEAST_NS, 2 * LIMIT_SECOND, "what the launches take at most that a series makes in any case: a hundred of 20 ms")             \
     X(ESTIMATE_WALL_NS, 10 * LIMIT_SECOND, "the run behind an estimate: a setting that takes longer is not worth one")                    \
     X(ESTIMATES, 64, "of one request")                                                                                                    \
     X(THREAD_INSTRUCTIONS, 60 * LIMIT_SECOND, "of one run where no baseline says what is usual: a minute at a billion a second")        \

@@ -16,7 +16,11 @@
 #define WARM_NS (25 * 1000000)
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
-#define ROTATE_L2 15                    /* five times L2 is the least; three times that gives graphs long enough from the start */
+#define ROTATE_L2 5
+#define ROTATE_SETS 512                 /* more are not made for L2's sake: each is launched once after L2 was swept */
+#define LAUNCH_NS 2500                  /* what a launch takes beside moving its bytes, to guess by */
+#define BYTES_NS 4200.0                 /* and what a card moves in that time */
+#define ENOUGH 1.25                     /* a graph this much shorter than wanted will do */
 #define CONTROL_RUNS 3
 
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
@@ -48,7 +52,7 @@ bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, con
     int64_t from = clock_mono_ns();
     if (!child_ask(&j->watch, &s->run, job, err) || !child_take(&j->watch, &s->run, from + wall_ns, ret, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
-    card_held(j, from);
+    card_count(j);
     return fault_take(json_object_get(*ret, "fault"), phase, v, err) && side_verdict(j, s, v, err);
 }
 
@@ -60,6 +64,33 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 }
 
 /* ---- set-up ---- */
+
+static int64_t set_bytes(const struct judge *j, const struct judge_side *s)
+{
+    int64_t bytes = 0;
+    for (int t = 0; t < j->op->tensor_count; t++)
+        bytes += j->tensors[t].bytes;
+    for (int w = 0; w < s->plan.workspace_count; w++)
+        bytes += s->plan.workspaces[w].bytes;
+    return bytes > 0 ? bytes : 1;
+}
+
+static double launches_wanted(const struct session *x, double launch_ns)
+{
+    const int samples = x->effort.blocks * x->effort.pairs_in_block;
+    double graph_ns = samples ? (double)x->effort.aim_ns / samples : 0;
+    double wanted = ceil((graph_ns > (double)LIMIT_GRAPH_NS ? graph_ns : (double)LIMIT_GRAPH_NS) / launch_ns);
+    return wanted < 16 ? 16 : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? wanted : (double)LIMIT_GRAPH_MAX_LAUNCHES;
+}
+
+/* Enough sets for a graph as long as wanted, by a guess that is low for what is fast; never more than may be. */
+static int64_t bytes_to_begin_with(const struct session *x, const struct judge_side *s)
+{
+    const int64_t bytes = set_bytes(x->j, s), l2 = json_int(s->info, "l2_bytes", 0),
+                  launches = (int64_t)launches_wanted(x, LAUNCH_NS + (double)bytes / BYTES_NS), rotate = ROTATE_L2 * (l2 > 0 ? l2 : 64 * LIMIT_MIB),
+                  few = rotate / bytes < ROTATE_SETS ? rotate : ROTATE_SETS * bytes, wanted = device_sets_for(launches) * bytes;
+    return wanted > LIMIT_SETS_BYTES ? LIMIT_SETS_BYTES : wanted > few ? wanted : few;
+}
 
 static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v,
                   struct err *err)
@@ -73,16 +104,17 @@ static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t b
     for (int t = 0; t < j->op->tensor_count; t++)
         json_array_append_new(list, json_boolean(rotate[t]));
     json_t *job = judge_job("time_setup");
-    int64_t l2 = json_int(c->side->info, "l2_bytes", 0), rotate_least = ROTATE_L2 * (l2 > 0 ? l2 : 64 * LIMIT_MIB);
     json_put(job, "rotate", list);
-    json_put_int(job, "rotate_bytes_least", bytes_least > rotate_least ? bytes_least : rotate_least);
+    json_put_int(job, "rotate_bytes_least", bytes_least ? bytes_least : bytes_to_begin_with(x, c->side));
+    json_put_bool(job, "exact", !c->side->candidate.atomics);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
     json_put(job, "seed", judge_u64(seed));
     STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
     c->sets = (int)json_int(answer, "sets", 0);
-    if (c->sets < 1 || c->sets > LIMIT_BUFFER_SETS)
+    if (c->sets < 2 || c->sets > LIMIT_BUFFER_SETS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s made %d buffer sets", c->side->name, c->sets);
-    c->launches = c->side->timed_sets = c->sets;
+    c->side->timed_sets = c->sets;
+    c->launches = device_most_launches(c->sets);
     return true;
 }
 
@@ -131,7 +163,7 @@ static bool warm_up(struct session *x, struct clocked *c, int64_t busy_ns, struc
 {
     cleanup(json) json_t *answer = NULL;
     json_t *job = judge_job("time_warm");
-    int launches = c->sets < WARM_LAUNCHES ? c->sets : WARM_LAUNCHES;
+    int most = device_most_launches(c->sets), launches = most < WARM_LAUNCHES ? most : WARM_LAUNCHES;
     json_put_int(job, "launches", launches);
     json_put(job, "order_seed", judge_u64(rng_at(x->order, 7, x->counter++)));
     json_put_int(job, "busy_ns", busy_ns);
@@ -162,23 +194,31 @@ static bool setup_both(struct session *x, uint64_t seed, int64_t bytes_least, st
  */
 static int64_t choose_launches(struct session *x)
 {
-    double graph_ns = (double)x->effort.aim_ns / (x->effort.blocks * x->effort.pairs_in_block);
-    graph_ns = graph_ns > (double)LIMIT_GRAPH_NS ? graph_ns : (double)LIMIT_GRAPH_NS;
     double shorter = x->mine.per_launch_ns < x->base.per_launch_ns ? x->mine.per_launch_ns : x->base.per_launch_ns;
-    double wanted = ceil(graph_ns / (shorter > 100 ? shorter : 100));
-    int sets = x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets,
-        launches = wanted < 16                                 ? 16
-                   : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? (int)wanted
-                                                               : (int)LIMIT_GRAPH_MAX_LAUNCHES;
-    int64_t set_bytes = 0;
-    for (int t = 0; t < x->j->op->tensor_count; t++)
-        set_bytes += x->j->tensors[t].bytes;
-    x->mine.launches = x->base.launches = launches < sets ? launches : sets;
-    int64_t most = LIMIT_SETS_BYTES / (set_bytes > 0 ? set_bytes : 1);
-    return launches > sets && most > sets ? (launches < most ? launches : most) * set_bytes : 0;
+    const double wanted = launches_wanted(x, shorter > 100 ? shorter : 100);
+    const int most = device_most_launches(x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets);
+    const int64_t mine = set_bytes(x->j, x->mine.side), base = set_bytes(x->j, x->base.side), bytes = mine > base ? mine : base,
+                  affordable = LIMIT_SETS_BYTES / bytes;
+    x->mine.launches = x->base.launches = wanted < most ? (int)wanted : most;
+    int64_t sets = device_sets_for((int64_t)wanted);
+    sets = sets < affordable ? sets : affordable;
+    return wanted > ENOUGH * most && sets > x->mine.sets && sets > x->base.sets ? sets * bytes : 0;
 }
 
 /* ---- samples ---- */
+
+/* Of a side's last block, a launch that nobody could foresee; whether there is one at all is as little foreseen. */
+static bool check_some(struct session *x, struct clocked *c, struct verdict *v, struct err *err)
+{
+    const int samples = x->effort.blocks * x->effort.pairs_in_block, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
+    if (c->checked >= wanted || random_u64() % (uint64_t)samples >= (uint64_t)wanted)
+        return true;
+    int64_t now_ns = clock_mono_ns();
+    STEP(check_timed_output(x->j, c, random_u64(), v, err));
+    x->spent_ns[PART_OUTPUTS] += clock_mono_ns() - now_ns;
+    x->since_ns += clock_mono_ns() - now_ns;
+    return true;
+}
 
 /* One quad: a b b a or b a a b, giving two pairs. */
 static bool quad(struct session *x, struct clocked *a, struct clocked *b, struct stats_pair *pairs, struct verdict *v, struct err *err)
@@ -216,6 +256,11 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
         if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= STATS_LEAST_BLOCKS * size)
             return true;
         STEP(quad(x, a, b, p->list + p->count, v, err));
+        if (a != b) {
+            STEP(check_some(x, b, v, err));
+            if (!x->alone)
+                STEP(check_some(x, a, v, err));
+        }
         p->list[p->count].block = p->count / size, p->list[p->count + 1].block = (p->count + 1) / size;
         p->count += 2;
     }
@@ -284,11 +329,15 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     struct stats_result r = {0};
     pairs_make(&p);
     x->reasons = 0;
+    x->mine.checked = x->base.checked = 0;
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
     STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
-    STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, &a.checked, v, err));
+    STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, v, err));
+    if (!x->alone)
+        STEP(check_timed_outputs(x->j, &x->base, x->effort.sets_checked, v, err));
+    a.checked = x->mine.checked;
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));
@@ -373,7 +422,7 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
     cleanup(json) json_t *card = json_object();
     struct session x = {.j = j,
                         .effort = efforts[effort],
-                        .mine = {.side = mine},
+                        .mine = {.side = mine, .judged = true},
                         .base = {.side = base},
                         .alone = base == mine,
                         .order = random_u64(),

@@ -4,7 +4,9 @@
 
 struct clocked {                        /* one side while it is measured */
     struct judge_side *side;
+    bool judged;                        /* not the baseline of a candidate */
     int sets, launches;
+    int checked;                        /* launches whose outputs were compared with the reference, of this attempt */
     double per_launch_ns;               /* first guess */
 };
 
@@ -42,5 +44,9 @@ json_t *measure_record(const struct session *x, const struct stats_result *r, co
 json_t *spent_encode(const struct session *x);
 
 /* ---- measure_outputs.c ---- */
-/* Outputs of launches of the side's last timed graph against the reference: first, last, middle, and others that nobody could foresee. */
-bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, int *ret_checked, struct verdict *v, struct err *err) MUST_CHECK;
+/* How many launches' outputs of a side are compared with the reference in an attempt: the candidate's more than the baseline's. */
+int timed_outputs_wanted(const struct clocked *c, int beside);
+/* Of one launch of the side's last timed graph, by a number that was drawn after it. */
+bool check_timed_output(struct judge *j, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err) MUST_CHECK;
+/* What is still wanted, of launches of the side's last timed graph: first, last, middle, and others that nobody could foresee. */
+bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, struct verdict *v, struct err *err) MUST_CHECK;

@@ -16,7 +16,7 @@ struct eager { int count; double wall_ns[EAGER_TURNS * EAGER_LAUNCHES]; };
 static bool turn(struct judge *j, struct judge_side *s, struct eager *e, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("time_eager"), *answer = NULL;
-    int launches = s->timed_sets < EAGER_LAUNCHES ? s->timed_sets : EAGER_LAUNCHES;
+    const int most = device_most_launches(s->timed_sets), launches = most < EAGER_LAUNCHES ? most : EAGER_LAUNCHES;
     json_put_int(job, "launches", launches);
     json_put(job, "order_seed", judge_u64(random_u64()));
     STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));

@@ -16,6 +16,7 @@ static void fresh(struct judge *j)
     for (int i = 0; i < SIDES; i++)
         child_done(&j->sides[i].run);
     child_done(&j->reference);
+    card_release(j);            /* until its next processes are there, somebody else may use it */
     regimes_plan(j);
 }
 

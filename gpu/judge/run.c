@@ -21,7 +21,7 @@ bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, st
         paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
-    s->opened = s->loaded = s->open_asked = false;
+    s->shaped = s->opened = s->loaded = s->open_asked = false;
     return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 
@@ -55,10 +55,12 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
     return true;
 }
 
-static void count_card_time(struct judge *j, const struct judge_side *s, int64_t from)
+bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
 {
-    if (s->run.role == SANDBOX_RUN_CUDA)
-        card_held(j, from);
+    if (!s->shaped && !child_shape(j, &s->run, &s->out, false, err))
+        return side_child_failed(j, s, &s->run, "admit", v, err);
+    s->shaped = true;
+    return true;
 }
 
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
@@ -66,10 +68,13 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
     if (s->opened || s->open_asked)
         return true;
     cleanup(json) json_t *open = judge_job("open");
+    STEP(run_shape(j, s, v, err));
+    if (s->run.role == SANDBOX_RUN_CUDA && !card_take(j, err))
+        return false;
     json_put_str(open, "device", device);
     if (s->audited)
         json_put_str(open, "audit_library", j->toolkit.cupti);
-    if (!child_shape(j, &s->run, &s->out, false, err) || !child_ask(&j->watch, &s->run, open, err))
+    if (!child_ask(&j->watch, &s->run, open, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->open_asked = true;
     return true;
@@ -94,10 +99,11 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
 {
     if (s->opened)
         return true;
-    int64_t from = clock_mono_ns();
+    card_count(j);
+    int64_t held_ns = j->gpu_ns;
     cleanup(json) json_t *answer = NULL;
     STEP(run_open_ask(j, s, device, v, err));
-    if (!child_take(&j->watch, &s->run, from + LIMIT_CUDA_OPEN_WALL_NS, &answer, err))
+    if (!child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_CUDA_OPEN_WALL_NS, &answer, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     const json_t *info = json_object_get(answer, "info");
     if (strcmp(json_str(info, "kind", ""), strcmp(device, "sim") == 0 ? "sim" : "cuda") != 0)
@@ -108,8 +114,7 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     json_decref(s->info);
     s->info = info_for(j, info, device);
     s->opened = true;
-    int64_t held_ns = j->gpu_ns;
-    count_card_time(j, s, from);
+    card_count(j);
     j->start_up_ns += j->gpu_ns - held_ns;
     return true;
 }
@@ -130,7 +135,6 @@ bool run_scan(struct judge *j, struct judge_side *s, json_t **ret, struct verdic
 bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char *phase, struct verdict *v,
               struct err *err)
 {
-    int64_t from = clock_mono_ns();
     cleanup(json) json_t *job = judge_job("load"), *answer = NULL;
     json_put(job, "plan", json_incref(s->plan_doc));
     json_put(job, "resources", s->resources ? json_incref(s->resources) : json_null());
@@ -142,7 +146,6 @@ bool run_load(struct judge *j, struct judge_side *s, bool with_cubin, const char
     if (!fault_take(json_object_get(answer, "fault"), phase, v, err))
         return false;
     s->loaded = v->code == VERDICT_OK;
-    count_card_time(j, s, from);
     return side_verdict(j, s, v, err);
 }
 
@@ -192,6 +195,23 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     return true;
 }
 
+/*
+ * A kernel that does not end cannot be told from a slow one but by a limit, and until then it has the card. What an honest run of this
+ * shape takes is known on a card: the baseline's guarded run goes first, on this card, in this minute, and our own clock was beside it, so
+ * uploads, downloads and a busy host are in it. A candidate may take LIMIT_TIMES_BASELINE times as long, the factor by which the emulator
+ * tells endless loops too; that is never less than LIMIT_RUN_CUDA_LEAST_NS, thousands of times what kernels of interest take, so that a
+ * moment in which the host was busy elsewhere, or the driver put memory aside at a first launch, decides nothing; and never more than it
+ * was allowed before there was a baseline to go by, which still holds where there is none. A slow but honest kernel, 64 times the baseline's
+ * time with its copies, would be of no use to anybody: it may be called endless. A neighbour on the card is asked for before anyone is blamed.
+ */
+int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns)
+{
+    const int64_t usual_ns = j->card_run_ns * LIMIT_TIMES_BASELINE * runs;
+    if (!j->card_run_ns || usual_ns > ceiling_ns)
+        return ceiling_ns;
+    return usual_ns > LIMIT_RUN_CUDA_LEAST_NS ? usual_ns : LIMIT_RUN_CUDA_LEAST_NS;
+}
+
 /* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */
 void run_spoil(struct judge_side *s)
 {
@@ -208,6 +228,8 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
     int64_t grace = limit < LIMIT_ANSWER_GRACE_NS ? limit : LIMIT_ANSWER_GRACE_NS;
     s->run_asked_ns = clock_mono_ns();
     s->run_deadline_ns = s->run_asked_ns + limit * s->plan.step_count + grace;
+    if (card && !j->config->run_wall_ns && side_is_judged(j, s))
+        s->run_deadline_ns = s->run_asked_ns + run_card_wall_ns(j, 1, s->run_deadline_ns - s->run_asked_ns);
     static const char *const places[] = {[DEVICE_AT_END] = "end", [DEVICE_AT_START] = "start", [DEVICE_ODD] = "odd"};
     cleanup(json) json_t *job = judge_job("run");
     char number[24];
@@ -235,7 +257,9 @@ bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct v
     cleanup(json) json_t *answer = NULL;
     if (!child_take(&j->watch, &s->run, s->run_deadline_ns, &answer, err))
         return side_child_failed(j, s, &s->run, phase, v, err);
-    count_card_time(j, s, s->run_asked_ns);
+    const int64_t took_ns = clock_mono_ns() - s->run_asked_ns;
+    if (s->run.role == SANDBOX_RUN_CUDA && !side_is_judged(j, s) && took_ns > j->card_run_ns)
+        j->card_run_ns = took_ns;
     return take_run(j, s, answer, phase, v, err);
 }
 

@@ -11,6 +11,7 @@
 static const struct { bool other; int launches; } steps[] = {{false, 1}, {true, 1}, {false, 8}, {true, 1}, {false, 989}};
 #define STEP_COUNT (int)(sizeof steps / sizeof *steps)
 #define SHORT_STEPS 3           /* of large tensors in a triage: each content takes its time to upload */
+#define LEAST_REPEATS 100       /* of launches whose bits are compared, where the emulator has not looked for what makes them differ */
 
 struct series {
     struct judge *j;
@@ -19,6 +20,7 @@ struct series {
     uint64_t poison, salt;
     bool begun;
     int64_t launches;           /* since the module was loaded */
+    int64_t alike;              /* most that were made at once, of which the bits were compared */
     json_t *told;
 };
 
@@ -33,7 +35,13 @@ static bool ask(struct series *x, int launches, json_t **ret, struct verdict *v,
     json_put(job, "salt", judge_u64(x->salt));
     json_put_str(job, "place", "end");
     json_put_int(job, "wall_ns", wall_ns);
-    return judge_ask_run(j, &j->sides[CANDIDATE], job, "probe", LIMIT_RUN_CUDA_WALL_NS + LIMIT_ANSWER_GRACE_NS, ret, v, err);
+    const int least = launches > LEAST_REPEATS && !j->emulated ? LEAST_REPEATS : 0;
+    json_put_int(job, "least", least);
+    json_put_int(job, "least_wall_ns", LIMIT_SERIES_LEAST_NS);
+    /* after its wall time, or that of the least, it makes no more than the launches between two looks at the clock */
+    const int64_t goes_on_ns = least && LIMIT_SERIES_LEAST_NS > wall_ns ? LIMIT_SERIES_LEAST_NS : wall_ns;
+    const int64_t most_ns = goes_on_ns + run_card_wall_ns(j, DEVICE_PROBE_AT_ONCE, LIMIT_RUN_CUDA_WALL_NS + LIMIT_ANSWER_GRACE_NS);
+    return judge_ask_run(j, &j->sides[CANDIDATE], job, "probe", most_ns, ret, v, err);
 }
 
 /* The last launch's outputs against what is known of these inputs. */
@@ -73,6 +81,7 @@ static bool one_step(struct series *x, bool other, int launches, struct verdict 
     }
     x->begun = true;
     x->launches += made;
+    x->alike = made > x->alike ? made : x->alike;
     json_array_append_new(x->told, json_integer(x->launches));
     run_copy_outputs(j, s);
     compare(x, other, v);
@@ -92,7 +101,7 @@ static bool end(struct series *x, bool *ret_known, struct verdict *v, struct err
 static bool all_steps(struct series *x, struct verdict *v, struct err *err)
 {
     struct judge *j = x->j;
-    const int count = j->mode == MODE_TRIAGE && !j->keep_regimes ? SHORT_STEPS : STEP_COUNT;
+    const int count = j->mode == MODE_TRIAGE && !j->keep_regimes && j->emulated ? SHORT_STEPS : STEP_COUNT;
     bool known = false;
     STEP(end(x, &known, v, err));
     if (!known)
@@ -102,6 +111,8 @@ static bool all_steps(struct series *x, struct verdict *v, struct err *err)
     STEP(run_load(j, &j->sides[CANDIDATE], true, "probe", v, err));
     for (int i = 0; i < count; i++)
         STEP(one_step(x, steps[i].other, steps[i].launches, v, err));
+    if (!j->sides[CANDIDATE].candidate.atomics)
+        json_put_int(j->phase, "repeats_on_card", x->alike);
     return end(x, &known, v, err);
 }
 

@@ -5,18 +5,41 @@
 
 #include <string.h>
 
-bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
+#define MOST_RECORDS 1024   /* of a warp; each has a copy of every lane */
+
+/*
+ * The record of an issue by these lanes. Lanes that run apart issue the same copies one after the other: the first record of this
+ * instruction behind the last one that has any of these lanes takes them in, so that a warp's records do not depend on how it is parted.
+ * NULL: too many.
+ */
+static struct pending_copy *record_for(struct warp *w, uint32_t active, uint32_t pc, uint32_t bytes)
 {
-    struct worker *k = w->block->worker;
+    uint32_t at = w->copy_count;
+    while (at && !(w->copies[at - 1].mask & active))
+        at--;
+    while (at < w->copy_count && w->copies[at].stmt_pc != pc)
+        at++;
+    if (at < w->copy_count) {
+        w->copies[at].mask |= active;
+        return &w->copies[at];
+    }
     if (w->copy_count == w->copy_capacity) {
-        if (w->copy_count >= 1024)
-            return fault(w, i, first_lane(active), PTX_RESOURCE, "has more than 1024 copies in flight in its warp");
+        if (w->copy_count >= MOST_RECORDS)
+            return NULL;
         w->copy_capacity = w->copy_capacity ? w->copy_capacity * 2 : 8;
         w->copies = xrealloc(w->copies, w->copy_capacity * sizeof *w->copies);
     }
-    struct pending_copy *c = &w->copies[w->copy_count];
-    *c = (struct pending_copy){.mask = active, .bytes = i->size, .stmt_pc = (uint32_t)(i - k->machine->module->code), .serial = w->copy_serial};
-    memcpy(c->group, w->committed, sizeof c->group);
+    w->copies[at] = (struct pending_copy){.mask = active, .bytes = bytes, .stmt_pc = pc};
+    w->copy_count++;
+    return &w->copies[at];
+}
+
+bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
+{
+    struct worker *k = w->block->worker;
+    struct pending_copy *c = record_for(w, active, (uint32_t)(i - k->machine->module->code), i->size);
+    if (!c)
+        return fault(w, i, first_lane(active), PTX_RESOURCE, "has more than %d copies in flight in its warp", MOST_RECORDS);
     const uint64_t *to = (const uint64_t *)slot(w, i->a), *from = (const uint64_t *)slot(w, i->b);
     struct insn source = *i, target = *i;
     source.space = SPACE_GLOBAL;
@@ -27,6 +50,9 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
         const int lane = first_lane(rest);
         const uint32_t have = i->c ? ((const uint32_t *)slot(w, i->c))[lane] : i->size;
         struct place p;
+        c->group[lane] = w->committed[lane];
+        c->serial[lane] = w->copy_serial;
+        memset(c->data[lane], 0, sizeof c->data[lane]);
         if (have > i->size)
             return fault(w, i, lane, PTX_OUT_OF_BOUNDS, "copies %u bytes of %u", have, i->size);
         if (!memory_locate(w, &target, lane, to[lane], i->size, i->size, true, &p))
@@ -57,7 +83,6 @@ bool copy_issue(struct warp *w, const struct insn *i, uint32_t active)
     k->counts.global_load_sectors += fresh;
     w->copy_depth = (i->flags & F_WAITS ? w->used : w->waited) + 1;
     w->longest = w->copy_depth > w->longest ? w->copy_depth : w->longest;
-    w->copy_count++;
     w->copy_serial++;
     return true;
 }
@@ -69,7 +94,7 @@ void copy_land(struct warp *w, int lane, uint32_t serial)
     uint32_t kept = 0;
     for (uint32_t n = 0; n < w->copy_count; n++) {
         struct pending_copy *c = &w->copies[n];
-        if (c->mask >> lane & 1 && (int32_t)(c->serial - serial) < 0) {
+        if (c->mask >> lane & 1 && (int32_t)(c->serial[lane] - serial) < 0) {
             memcpy(b->shared + c->to[lane], c->data[lane], c->bytes);
             bits_set(b->shared_init, c->to[lane], c->bytes, false);
             c->mask &= ~(1u << lane);

@@ -125,7 +125,7 @@ struct split {
 };
 
 enum warp_state { WARP_RUN, WARP_BARRIER, WARP_DONE };
-struct pending_copy { uint32_t mask, bytes; uint32_t group[WARP_LANES]; uint32_t to[WARP_LANES]; uint8_t data[WARP_LANES][16]; uint32_t stmt_pc, serial; };
+struct pending_copy { uint32_t mask, bytes, stmt_pc, group[WARP_LANES], serial[WARP_LANES], to[WARP_LANES]; uint8_t data[WARP_LANES][16]; };
 struct warp {
     struct block *block;
     char *file;

@@ -163,6 +163,7 @@ bool run_job(struct jobs *j, struct entry *e, bool no_judging, int64_t *ret_dead
 /* Parses the shape of that index into r->shape. ERR_UNPROCESSABLE when the operator is not what it was. */
 bool run_load_shape(struct run *r, int index, struct err *err) MUST_CHECK;
 void run_add_past(struct run *r, const json_t *record);
+void run_put_past(struct run *r, const json_t *record);   /* in the place of the one with its id */
 enum step_result run_fail(struct run *r, const struct err *why);   /* ends the job as failed */
 /*
  * Commits a change of the job: expects run->job, puts `next` (taken over), and keeps it as run->job. STEP_END when the job has
@@ -173,9 +174,24 @@ enum step_result run_commit(struct run *r, struct store_batch *b, json_t *next, 
 json_t *run_next(struct run *r);
 void run_spend(json_t *job, const char *what, double more);
 
+/* ---- baseline.c ---- */
+const char *baseline_mode(const struct run *r);          /* in which it is judged now */
+enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
+bool baseline_waits(const struct run *r, int index);     /* its verdict does, for the shape's end */
+enum step_result baseline_close(struct run *r, int index);
+
+/* ---- contend.c: which of the candidates that triage found faster is retested ---- */
+bool contends(const struct run *r, const json_t *record, const struct judge_answer *a);
+bool contenders_due(const struct run *r, int index);
+enum step_result settle_contender(struct run *r, json_t *record, struct judge_answer *a);   /* judged for the first time */
+enum step_result settle_again(struct run *r, json_t *record, struct judge_answer *a);       /* and once more */
+enum step_result step_narrow(struct run *r);
+void contender_retested(json_t *shape, const char *id, bool confirmed);
+
 /* ---- steps.c: one function a step; next: the name of the step that follows is in the job's record ---- */
 typedef enum step_result step_fn(struct run *r);
 step_fn *step_find(const char *name);    /* NULL: there is none of that name */
+char *run_used_up(const struct run *r);  /* why no more may be spent; NULL: more may. The caller frees */
 
 /* ---- judge.c ---- */
 enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */,
@@ -192,12 +208,14 @@ enum step_result prior_make(struct run *r, int index, const struct generator *g)
 void prior_drop(struct store_batch *b, const char *job, int index);
 
 /* ---- settle.c: what a judgement means for candidate, shape and kernel ---- */
-enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_refused(struct run *r, json_t *record, const struct err *why);   /* the shape fails, the job goes on */
 enum step_result settle_triage(struct run *r, json_t *record, struct judge_answer *a);
 enum step_result settle_retest(struct run *r, json_t *record, struct judge_answer *a);
 /* The record gets its verdict, and the batch the candidate's last two events. */
 void run_judged(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a);
+/* The same but for the verdict, which waits in the record as "pending"; run_release makes it the candidate's. */
+void run_pending(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a);
+void run_release(struct run *r, struct store_batch *b, json_t *record);
 /* The job's account after a judgement; nothing is under work then. */
 json_t *run_account(struct run *r, const struct judge_answer *a, const char *step);
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */

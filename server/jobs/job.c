@@ -267,6 +267,25 @@ static bool drop_candidate(struct jobs *j, struct store_batch *b, const char *jo
     return true;
 }
 
+/* What waits for its verdict (contend.c, baseline.c) gets none any more. */
+static bool drop_contenders(struct jobs *j, struct store_batch *b, const json_t *job, json_t *next, struct err *err)
+{
+    size_t i, k;
+    json_t *shape, *one;
+    json_array_foreach(json_object_get(next, "shapes"), i, shape) {
+        json_array_foreach(json_object_get(shape, "contenders"), k, one)
+            if (strcmp(json_str(one, "candidate", ""), json_str(job, "current", "")) != 0 &&
+                !drop_candidate(j, b, json_str(job, "id", ""), json_str(one, "candidate", ""), err))
+                return false;
+        json_object_del(shape, "contenders");
+        if (json_bool(shape, "baseline_pending", false) &&
+            !drop_candidate(j, b, json_str(job, "id", ""), json_str(json_object_get(shape, "baseline"), "candidate", ""), err))
+            return false;
+        json_object_del(shape, "baseline_pending");
+    }
+    return true;
+}
+
 /* The waiting list of an external job goes, and nobody can add to it from then on. */
 static bool drop_waiting(struct jobs *j, struct store_batch *b, const char *job, struct err *err)
 {
@@ -317,7 +336,8 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
     cleanup(json) json_t *next = json_deep_copy(*job);
     struct store_batch *b = store_batch_new();
     const char *current = json_str(*job, "current", NULL);
-    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_waiting(j, b, id, err) || !drop_baseline(j, b, id, err)) {
+    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_contenders(j, b, *job, next, err) || !drop_waiting(j, b, id, err) ||
+        !drop_baseline(j, b, id, err)) {
         store_batch_free(b);
         return false;
     }

@@ -15,11 +15,11 @@
  *             "error"?:{"code","text"},"links":{"self","events","candidates","cancel"}}
  *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in steps.c (what a runner does next).
  * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"count"?: launches a step,"launches"?: which,"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
- *             "tried": candidates judged,"why_ended": text|null,"links":{"kernel"}}
+ *             "tried": candidates judged,"why_ended": text|null,"contenders"?,"round"?,"retests"?: contend.c,"baseline_pending"?: baseline.c,"links":{"kernel"}}
  *            state: waiting, baseline, searching, done, failed (its baseline cannot be judged right), skipped (never begun).
  * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
  * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
- *             "verdict":{...}|null,"figures":{...}|null,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
+ *             "verdict":{...}|null,"figures":{...}|null,"pending"?: a verdict that is not decided yet,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
  *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
  *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
  *             "created","judged"|null,"decision"?: an admin's of a held one,
@@ -65,6 +65,8 @@ struct jobs_config {
     int estimate_processes;         /* that make them at once */
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
+    bool baseline_triage;           /* baselines are judged in full only where they are to be served */
+    const json_t *seeds;            /* settings to try first, [{"shape","template","params"}], as nearest neighbours; NULL: none; borrowed */
     int64_t order_wait_ns;          /* a job that has waited so long goes first, whatever others would save; 0: always in order of arrival */
     const char *default_target;
     const struct generator *(*find_generator)(const char *name);   /* NULL: generator_find */

@@ -85,6 +85,15 @@ void run_add_past(struct run *r, const json_t *record)
     r->past[r->past_count++] = json_incref((json_t *)(uintptr_t)record);
 }
 
+void run_put_past(struct run *r, const json_t *record)
+{
+    for (int i = 0; i < r->past_count; i++)
+        if (strcmp(json_str(r->past[i], "id", ""), json_str(record, "id", "")) == 0) {
+            json_decref(r->past[i]);
+            r->past[i] = json_incref((json_t *)(uintptr_t)record);
+        }
+}
+
 enum step_result run_fail(struct run *r, const struct err *why)
 {
     struct err err = {0};

@@ -61,6 +61,7 @@ void run_judged(struct run *r, struct store_batch *b, json_t *record, struct jud
         a->verdict.detail = json_pack("{s:b}", "cut", 1);
     }
     json_put_str(record, "state", "judged");
+    json_object_del(record, "pending");
     json_put(record, "verdict", verdict_encode(&a->verdict));
     json_put(record, "figures", bounded_figures(a->figures));
     json_put_str(record, "judged", clock_text(clock_wall_ns()).text);
@@ -71,6 +72,26 @@ void run_judged(struct run *r, struct store_batch *b, json_t *record, struct jud
     event_verdict(b, record);
 }
 
+void run_pending(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
+{
+    json_put(record, "pending", verdict_encode(&a->verdict));
+    json_put(record, "figures", bounded_figures(a->figures));
+    if (a->certificate)
+        manifest_store_artifacts(r->j, b, &r->shape, record, a);
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
+    event_timed(b, record, json_object_get(record, "figures"));
+}
+
+void run_release(struct run *r, struct store_batch *b, json_t *record)
+{
+    json_put_str(record, "state", "judged");
+    json_put(record, "verdict", json_incref(json_object_get(record, "pending")));
+    json_object_del(record, "pending");
+    json_put_str(record, "judged", clock_text(clock_wall_ns()).text);
+    store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
+    event_verdict(b, record);
+}
+
 json_t *run_account(struct run *r, const struct judge_answer *a, const char *step)
 {
     json_t *next = run_next(r);
@@ -78,29 +99,6 @@ json_t *run_account(struct run *r, const struct judge_answer *a, const char *ste
     json_object_del(next, "current");
     json_put_str(next, "step", step);
     return next;
-}
-
-enum step_result settle_baseline(struct run *r, json_t *record, struct judge_answer *a)
-{
-    bool external = strcmp(json_str(r->job, "generator", ""), "external") == 0;
-    bool right = verdict_is_correct(a->verdict.code);
-    if (run_revalidates_baseline(r))
-        return settle_revalidation(r, record, a);
-    const char *then = !right || external ? "pick" : run_revalidates(r) ? "revalidate" : "propose";
-    json_t *next = run_account(r, a, then), *shape = job_shape(next, r->shape_index);
-    struct store_batch *b = store_batch_new();
-    run_judged(r, b, record, a);
-    if (right) {
-        json_t *result = result_new(json_str(record, "id", ""), a->figures, true);
-        json_put(shape, "baseline", result);
-        json_put(shape, "best", json_incref(result));
-        json_put_str(shape, "state", "searching");
-    } else {
-        cleanup(str) char *why = xfmt("its baseline was judged %s: %s", verdict_name(a->verdict.code), a->verdict.text);
-        json_put_str(shape, "state", "failed");
-        json_put_str(shape, "why_ended", why);
-    }
-    return run_commit(r, b, next, NULL);
 }
 
 enum step_result settle_refused(struct run *r, json_t *record, const struct err *why)
@@ -115,13 +113,13 @@ enum step_result settle_refused(struct run *r, json_t *record, const struct err 
     return run_commit(r, b, next, NULL);
 }
 
-/* The candidate, and the baseline with it: what is left to serve when the candidate is withdrawn. */
+/* The candidate, and the baseline with it, where its verdict does not wait: what is left to serve when the candidate is withdrawn. */
 static bool offer_both(struct run *r, struct shelf *shelf, const json_t *shape, const json_t *record, const json_t *result, struct err *err)
 {
     const json_t *base = json_object_get(shape, "baseline");
     cleanup(json) json_t *base_record = NULL;
     return store_get(r->j->store, STORE_CANDIDATE, json_str(base, "candidate", ""), &base_record, err) &&
-           manifest_offer(r->j, shelf, &r->shape, base_record, base, NULL, err) &&
+           (json_bool(shape, "baseline_pending", false) || manifest_offer(r->j, shelf, &r->shape, base_record, base, NULL, err)) &&
            manifest_offer(r->j, shelf, &r->shape, record, result, NULL, err);
 }
 
@@ -133,10 +131,13 @@ static bool is_served(const struct shelf *shelf, const char *id)
 /* The candidate's verdict stands. Where it is the shape's new best, the served kernel is decided in the same transaction. */
 static enum step_result finish_candidate(struct run *r, json_t *record, struct judge_answer *a, bool retested)
 {
+    const bool contended = json_is_object(json_object_get(record, "pending"));
+    if (contended)
+        json_put(record, "triage", json_incref(json_object_get(record, "figures")));
     for (int tries = 0; tries < JOBS_TRIES; tries++) {
         struct err err = {0};
         struct store_batch *b = store_batch_new();
-        json_t *next = run_account(r, a, "propose"), *shape = job_shape(next, r->shape_index);
+        json_t *next = run_account(r, a, contended ? "narrow" : "propose"), *shape = job_shape(next, r->shape_index);
         const char *id = json_str(record, "id", ""), *hash = json_str(shape, "shape_hash", "");
         cleanup(json) json_t *result = result_new(id, a->figures, false);
         cleanup(shelf) struct shelf shelf = {.changed = false};
@@ -153,14 +154,19 @@ static enum step_result finish_candidate(struct run *r, json_t *record, struct j
             shelf_hold(&shelf, id, a->verdict.text);
         if (best || held)
             shelf_write(&shelf, b);
-        json_put_int(shape, "tried", json_int(shape, "tried", 0) + 1);
+        if (contended)
+            contender_retested(shape, id, best);
+        else
+            json_put_int(shape, "tried", json_int(shape, "tried", 0) + 1);
         if (best) {
             json_put(shape, "best", json_incref(result));
             event_best(b, next, hash, result, false, is_served(&shelf, id), false);
         }
         bool conflict;
         enum step_result done = run_commit(r, b, next, &conflict);
-        if (done == STEP_GO && r->past_count >= 0)
+        if (done == STEP_GO && contended)
+            run_put_past(r, record);
+        else if (done == STEP_GO && r->past_count >= 0)
             run_add_past(r, record);
         if (!conflict)
             return done;   /* otherwise another job has changed the served kernel meanwhile: decided again */
@@ -174,6 +180,8 @@ enum step_result settle_triage(struct run *r, json_t *record, struct judge_answe
     const json_t *best = json_object_get(job_shape(r->job, r->shape_index), "best");
     if (a->verdict.code != VERDICT_OK || !result_beats(result, best))
         return finish_candidate(r, record, a, false);
+    if (contends(r, record, a))
+        return settle_contender(r, record, a);
     struct store_batch *b = store_batch_new();
     json_t *next = run_account(r, a, "confirm");
     json_put_str(next, "current", json_str(record, "id", ""));

@@ -3,6 +3,8 @@
  * baselines judged first and then takes what comes for any shape.
  *
  *   start ─ pick ─ judge(baseline) ─ propose ─ judge ─ [confirm] ─ propose ... ─ close ─ pick ... ─ end
+ *                                                              baseline ─┘   (judged in full before it is served: baseline.c)
+ *                                       └ narrow ─ [again ...] ─ confirm ─ narrow ─┘   (contend.c)
  *
  * A job that judges something again goes from its baseline to revalidate and rejudge (revalidate.c).
  */
@@ -20,8 +22,8 @@ static double wall_spent(const struct run *r)
     return json_num(json_object_get(r->job, "spent"), "wall_seconds", 0) + (double)(clock_mono_ns() - r->e->wall_from_ns) / 1e9;
 }
 
-/* Why no more may be spent; NULL: more may. The caller frees. Candidates are counted elsewhere: they are shared over the shapes. */
-static char *used_up(const struct run *r)
+/* Candidates are counted elsewhere: they are shared over the shapes. */
+char *run_used_up(const struct run *r)
 {
     const json_t *budget = json_object_get(r->job, "budget"), *spent = json_object_get(r->job, "spent");
     double wall = json_num(budget, "wall_seconds", 0), gpu = json_num(budget, "gpu_seconds", 0);
@@ -136,7 +138,7 @@ static enum step_result end_job(struct run *r)
 
 static enum step_result step_pick(struct run *r)
 {
-    cleanup(str) char *reason = used_up(r);
+    cleanup(str) char *reason = run_used_up(r);
     size_t i;
     json_t *shape;
     if (reason && shapes_in(r->job, "waiting", "waiting")) {
@@ -164,7 +166,8 @@ static bool see_past(void *ctx, const char *id, const json_t *record)
 {
     struct run *r = ctx;
     (void)id;
-    bool counts = strcmp(json_str(record, "state", ""), "judged") == 0 && !json_bool(record, "is_baseline", false) &&
+    bool is_judged = strcmp(json_str(record, "state", ""), "judged") == 0 || json_is_object(json_object_get(record, "pending"));
+    bool counts = is_judged && !json_bool(record, "is_baseline", false) &&
                   strcmp(json_str(record, "shape_hash", ""), json_str(job_shape(r->job, r->shape_index), "shape_hash", "")) == 0;
     if (counts)
         run_add_past(r, record);
@@ -207,7 +210,8 @@ static bool ask_generator(struct run *r, int index, int64_t left, const struct g
                                     .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL};
         if (json_is_null(past[i].origin))
             past[i].origin = NULL;
-        if (!verdict_code_parse(json_str(json_object_get(record, "verdict"), "code", ""), &past[i].verdict))
+        const json_t *pending = json_object_get(record, "pending"), *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
+        if (!verdict_code_parse(json_str(verdict, "code", ""), &past[i].verdict))
             past[i].verdict = VERDICT_FAULT;
     }
     struct gen_input in = {.op = r->shape.op, .shape = &r->shape, .past = past, .past_count = r->past_count,
@@ -226,7 +230,14 @@ static enum step_result stop_search(struct run *r, int index, const char *reason
     json_array_foreach(json_object_get(next, "shapes"), i, shape)
         if (strcmp(shape_state(shape), "searching") == 0 && (index < 0 || (int)i == index))
             json_put_str(shape, "why_ended", reason);
-    json_put_str(next, "step", "close");
+    json_put_str(next, "step", index >= 0 && json_array_size(json_object_get(job_shape(next, index), "contenders")) ? "narrow" : "close");
+    return run_commit(r, store_batch_new(), next, NULL);
+}
+
+static enum step_result begin_narrowing(struct run *r)
+{
+    json_t *next = run_next(r);
+    json_put_str(next, "step", "narrow");
     return run_commit(r, store_batch_new(), next, NULL);
 }
 
@@ -235,12 +246,14 @@ static enum step_result propose_own(struct run *r)
     struct err err = {0};
     int index = (int)json_int(r->job, "shape", -1);
     int64_t left = candidates_left(r, index), all = json_int(json_object_get(r->job, "budget"), "candidates", 0);
-    cleanup(str) char *reason = used_up(r);
+    cleanup(str) char *reason = run_used_up(r);
     cleanup(gen_proposal) struct gen_proposal p = {0};
     if (!reason && left <= 0)
         reason = xfmt("this shape's share of the budget of %lld candidates is used up", (long long)all);
     if (reason)
         return stop_search(r, index, reason);
+    if (contenders_due(r, index))
+        return begin_narrowing(r);
     const struct generator *g = r->j->config.find_generator(json_str(r->job, "generator", ""));
     cleanup(json) json_t *prior = NULL;
     if (!g || !g->propose) {
@@ -333,7 +346,7 @@ static enum step_result propose_external(struct run *r)
         struct err err = {0};
         bool conflict = false;
         cleanup(json) json_t *list = NULL;
-        cleanup(str) char *reason = used_up(r);
+        cleanup(str) char *reason = run_used_up(r);
         int64_t all = json_int(json_object_get(r->job, "budget"), "candidates", 0);
         if (!store_get(r->j->store, STORE_META, key, &list, &err))
             return err.code == ERR_NOT_FOUND ? STEP_END : STEP_FAILED;   /* it goes with the job's end */
@@ -371,7 +384,7 @@ static enum step_result judge_current(struct run *r, const char *mode,
     if (!store_get(r->j->store, STORE_CANDIDATE, json_str(r->job, "current", ""), &record, &err))
         return run_fail(r, &err);
     bool is_baseline = json_bool(record, "is_baseline", false);
-    switch (judge_candidate(r, record, is_baseline ? "full" : mode, &a, &err)) {
+    switch (judge_candidate(r, record, is_baseline ? baseline_mode(r) : mode, &a, &err)) {
     case JUDGED: break;
     case JUDGE_STOP: return STEP_FAILED;
     case JUDGE_GIVE_UP:      /* one of a model's many shapes, or of the field's, does not take the others with it */
@@ -381,9 +394,22 @@ static enum step_result judge_current(struct run *r, const char *mode,
     return is_baseline ? settle_baseline(r, record, &a) : settle(r, record, &a);
 }
 
+/* The only one of a search: a retest does all that a triage does. */
+static bool is_sole(const struct run *r)
+{
+    const int index = (int)json_int(r->job, "shape", -1);
+    const json_t *baseline = json_object_get(job_shape(r->job, index), "baseline");
+    return !is_external(r) && strcmp(json_str(baseline, "evidence", ""), "measured") == 0 && !json_int(job_shape(r->job, index), "tried", 0) && candidates_left(r, index) <= 0;
+}
+
 static enum step_result step_judge(struct run *r)
 {
-    return judge_current(r, "triage", settle_triage);
+    return is_sole(r) ? judge_current(r, "retest", settle_retest) : judge_current(r, "triage", settle_triage);
+}
+
+static enum step_result step_again(struct run *r)
+{
+    return judge_current(r, "triage", settle_again);
 }
 
 static enum step_result step_confirm(struct run *r)
@@ -402,7 +428,7 @@ static enum step_result step_close(struct run *r)
     json_t *shape;
     json_array_foreach(json_object_get(r->job, "shapes"), i, shape)
         if (strcmp(shape_state(shape), "searching") == 0 && json_str(shape, "why_ended", NULL))
-            return settle_close(r, (int)i);
+            return baseline_waits(r, (int)i) ? baseline_close(r, (int)i) : settle_close(r, (int)i);
     json_t *next = run_next(r);
     json_put_str(next, "step", "pick");
     return run_commit(r, store_batch_new(), next, NULL);
@@ -414,7 +440,10 @@ static enum step_result step_close(struct run *r)
     X("pick", step_pick)        \
     X("propose", step_propose)  \
     X("judge", step_judge)      \
+    X("baseline", step_judge)   \
     X("confirm", step_confirm)  \
+    X("narrow", step_narrow)    \
+    X("again", step_again)      \
     X("close", step_close)      \
     X("revalidate", step_revalidate) \
     X("rejudge", step_rejudge)

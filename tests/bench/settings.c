@@ -5,12 +5,13 @@
  *   bench_settings pack-others DIR     the same of other shapes, which no calibration has seen
  *   bench_settings pack-list LIST DIR K/N   settings that a file names, the K-th of N parts of its shapes: [{"shape":{...},
  *                                      "template":"rows","settings":[{"ROWS":1,...},...]},...]; "settings" a number: so many drawn
- *   bench_settings time DIR OUT.json   on a card: each one's time a launch, graph-rotated as the judge does it
+ *   bench_settings time DIR OUT.json [cuda:N [SECONDS]]   on a card: each one's time a launch, graph-rotated as the judge does it
  *   bench_settings count DIR OUT.json  in the emulator: what each one does, and the estimate of it
  *
  * DIR/index.json lists the kernels; their PTX and cubins lie beside it. The sample is drawn by a fixed seed, so that times that were
  * taken on a card once fit what is packed anew elsewhere: an entry is known by its operator, shape and parameters.
  */
+#include "core/clock.h"
 #include "core/rng.h"
 #include "gpu/device/device.h"
 #include "gpu/judge/inputs.h"
@@ -375,18 +376,29 @@ static json_t *time_entry(struct device *d, struct loaded *x, int64_t l2_bytes)
                      sample.launches, "mhz", mhz);
 }
 
-static int run_time(const char *dir, const char *out)
+static void write_times(const char *out, const struct device_info *info, const json_t *calibration, const json_t *times)
 {
+    cleanup(json) json_t *doc = json_object();
+    json_put(doc, "device", device_info_encode(info));
+    json_put(doc, "calibration", json_incref((json_t *)(uintptr_t)calibration));
+    json_put_str(doc, "mode", "graph-rotated: median of 9 graphs, time of a graph / launches in it");
+    json_put(doc, "times", json_incref((json_t *)(uintptr_t)times));
+    write_json(out, doc);
+}
+
+/* What was timed is written down now and then: a call that is cut off loses little. */
+static int run_time(const char *dir, const char *out, const char *card, int64_t seconds)
+{
+    const int64_t until_ns = clock_mono_ns() + seconds * 1000000000;
     cleanup(str) char *path = xfmt("%s/index.json", dir);
-    cleanup(json) json_t *index = NULL, *results = json_array(), *doc = json_object();
+    cleanup(json) json_t *index = NULL, *results = json_array(), *calibration = NULL;
     struct device *d = NULL;
     struct device_info info = {0};
-    json_t *calibration = NULL;
     struct err err = {0};
     read_json(path, &index);
-    if (!device_cuda.open("cuda:0", &d, &err) || !device_cuda.info(d, &info, &err) || !device_cuda.calibrate(d, &calibration, &err))
+    if (!device_cuda.open(card, &d, &err) || !device_cuda.info(d, &info, &err) || !device_cuda.calibrate(d, &calibration, &err))
         die("card", err.text);
-    for (size_t i = 0; i < json_array_size(index); i++) {
+    for (size_t i = 0; i < json_array_size(index) && clock_mono_ns() < until_ns; i++) {
         struct loaded x = {.program = NULL};
         const json_t *entry = json_array_get(index, i);
         entry_load(&device_cuda, d, dir, i, entry, &x);
@@ -395,14 +407,10 @@ static int run_time(const char *dir, const char *out)
         json_put(one, "params", json_incref(json_object_get(entry, "params")));
         json_array_append_new(results, one);
         entry_done(&device_cuda, &x);
-        if (i % 20 == 0)
-            fprintf(stderr, "%zu of %zu\n", i, json_array_size(index));
+        if (i % 100 == 99)
+            write_times(out, &info, calibration, results);
     }
-    json_put(doc, "device", device_info_encode(&info));
-    json_put(doc, "calibration", calibration);
-    json_put_str(doc, "mode", "graph-rotated: median of 9 graphs, time of a graph / launches in it");
-    json_put(doc, "times", json_incref(results));
-    write_json(out, doc);
+    write_times(out, &info, calibration, results);
     printf("%zu times in %s\n", json_array_size(results), out);
     device_cuda.close(d);
     return 0;
@@ -493,12 +501,12 @@ int main(int argc, char **argv)
         rc = run_pack(argv[2], others, sizeof others / sizeof *others);
     else if (argc == 5 && !strcmp(argv[1], "pack-list"))
         rc = run_pack_list(argv[2], argv[3], argv[4]);
-    else if (argc == 4 && !strcmp(argv[1], "time"))
-        rc = run_time(argv[2], argv[3]);
+    else if (argc >= 4 && argc <= 6 && !strcmp(argv[1], "time"))
+        rc = run_time(argv[2], argv[3], argc > 4 ? argv[4] : "cuda:0", argc > 5 ? strtoll(argv[5], NULL, 10) : 86400);
     else if (argc == 4 && !strcmp(argv[1], "count"))
         rc = run_count(argv[2], argv[3]);
     else
-        fprintf(stderr, "usage: bench_settings pack DIR | pack-others DIR | pack-list LIST DIR K/N | time DIR OUT.json | count DIR OUT.json\n");
+        fprintf(stderr, "usage: bench_settings pack DIR | pack-others DIR | pack-list LIST DIR K/N | time DIR OUT.json [cuda:N [SECONDS]] | count DIR OUT.json\n");
     op_set_done(&ops);
     return rc;
 }

@@ -1,0 +1,370 @@
+/*
+ * The buffer sets of timed launches: where they lie and what they hold.
+ *
+ * Inputs lie in one mapping, read-only while a candidate runs; what launches write lies in another; the content that sets are restored
+ * from, and what is swept, in a third, read-only as well. For each block places, rotations, poison and order are drawn anew: every
+ * buffer of every set has a place of its own, in no order, at a multiple of 256 bytes as a caller's allocator would give it, with gaps
+ * of random length. So nothing can be counted out from a launch's arguments: not where its other buffers are, not where another
+ * set's are. Inputs are strewn over five times L2, between the left-over inputs of earlier blocks, which look the same: what another
+ * launch will read cannot be told from what none will, nor fetched all in advance. Some sets are never launched in a block; nothing
+ * tells them from the others, and they must be as they were afterwards (cuda_sets_check.c).
+ */
+#include "core/hash.h"
+#include "core/rng.h"
+#include "gpu/device/cuda_sets.h"
+
+#include <string.h>
+
+/* cuMemAlloc gives no less. */
+#define STEP ((size_t)256)
+#define GAP_STEPS 4                   /* between buffers that are written, on average; never less than one */
+#define SPREAD_L2 5
+#define SHARE_OF_FREE 2               /* sets take at most this fraction (1/n) of the free memory */
+#define STREWN 1024                   /* inputs, before the first block */
+#define WORDS_FROM 4096               /* bytes; smaller tensors are turned by single elements: more rotations that differ */
+
+struct slot { int set, buffer; };
+
+void cuda_sets_free(struct cuda_sets *s)
+{
+    if (!s)
+        return;
+    if (!s->device->dead) {
+        if (s->graph)
+            cu.cuGraphExecDestroy(s->graph);
+        arena_done(&s->fixed);
+        arena_done(&s->open);
+        arena_done(&s->own);
+        cu.cuMemFree(s->list);
+        cu.cuMemFree(s->sums);
+        if (s->begin)
+            cu.cuEventDestroy(s->begin);
+        if (s->end)
+            cu.cuEventDestroy(s->end);
+    }
+    free(s->rotations);
+    free(s->pieces);
+    free(s->order);
+    free(s->slots);
+    free(s->at);
+    free(s->seen);
+    free(s);
+}
+DEFINE_CLEANUP(sets, struct cuda_sets *, cuda_sets_free(*it))
+
+static size_t steps(int64_t bytes)
+{
+    return ((size_t)bytes + STEP - 1) / STEP;
+}
+
+void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret)
+{
+    memcpy(ret, p->sets->at + (size_t)set * (size_t)p->buffer_count, (size_t)p->buffer_count * sizeof *ret);
+}
+
+/* ---- how much ---- */
+
+/* What a set takes of either mapping, in steps; and in how many buffers. */
+struct need { size_t steps; int buffers; };
+
+static struct need need_of(const struct device_program *p, bool writable)
+{
+    struct need n = {0, 0};
+    for (int i = 0; i < p->buffer_count; i++)
+        if (p->buffers[i].bytes && p->buffers[i].writable == writable)
+            n.steps += steps(p->buffers[i].bytes), n.buffers++;
+    return n;
+}
+
+static bool choose_count(const struct device_program *p, const struct device_time_setup *how, struct cuda_sets *s,
+                         struct device_fault *fault, struct err *err)
+{
+    size_t free_bytes = 0, total_bytes = 0, set_bytes = (need_of(p, true).steps + need_of(p, false).steps + 1) * STEP;
+    if (how->max_sets < 2)
+        return err_set(err, ERR_INVALID, "timing needs at least two sets of buffers");
+    if (!CU(err, cuMemGetInfo, &free_bytes, &total_bytes))
+        return false;
+    int64_t wanted = how->rotate_bytes_least / (int64_t)set_bytes + 2, most = (int64_t)(free_bytes / SHARE_OF_FREE / set_bytes);
+    /* What others hold is nobody's fault here; what no card of this size has room for is the candidate's. */
+    if (most < 2 && (int64_t)(total_bytes / SHARE_OF_FREE / set_bytes) >= 2)
+        return err_set(err, ERR_UNAVAILABLE, "the card has %zu of its %zu bytes free: two sets of buffers of %zu bytes need half of that",
+                       free_bytes, total_bytes, set_bytes);
+    if (most < 2)
+        return fault_set(fault, VERDICT_RESOURCE_LIMIT, NULL,
+                         "two sets of buffers and workspaces (%zu bytes each) do not fit into half of the free memory", set_bytes);
+    wanted = wanted > how->max_sets ? how->max_sets : wanted;
+    s->count = (int)(wanted > most ? most : wanted);
+    return true;
+}
+
+/* ---- what lies where ---- */
+
+/* All buffers of all sets of one kind, shuffled; how many. */
+static int shuffle(const struct device_program *p, bool writable, uint64_t seed)
+{
+    struct cuda_sets *s = p->sets;
+    int n = 0;
+    for (int set = 0; set < s->count; set++)
+        for (int i = 0; i < p->buffer_count; i++)
+            if (p->buffers[i].bytes && p->buffers[i].writable == writable)
+                s->slots[n++] = (struct slot){set, i};
+    for (int i = n - 1; i > 0; i--) {
+        int k = (int)rng_below(seed, 1, (uint64_t)i, (uint64_t)i + 1);
+        struct slot swap = s->slots[i];
+        s->slots[i] = s->slots[k];
+        s->slots[k] = swap;
+    }
+    return n;
+}
+
+static void gap(struct cuda_sets *s, CUdeviceptr from, CUdeviceptr to)
+{
+    s->pieces[s->pieces_end++] = (struct piece){.to = from, .bytes = to - from, .pattern = s->poison, .element = 1};
+}
+
+/* Places them over the mapping: what is left over goes between them, in shares drawn at random and a step everywhere. */
+static void scatter(const struct device_program *p, const struct arena *a, bool writable, uint64_t seed)
+{
+    struct cuda_sets *s = p->sets;
+    const int n = shuffle(p, writable, seed);
+    const size_t left = a->bytes / STEP - need_of(p, writable).steps * (size_t)s->count - (size_t)n - 1;
+    uint64_t sum = 0, so_far = 0;
+    CUdeviceptr after = a->at;
+    for (int i = 0; i <= n; i++)
+        sum += rng_at(seed, 2, (uint64_t)i) >> 40;
+    size_t used = 0;
+    for (int i = 0; i < n; i++) {
+        const struct slot *k = &s->slots[i];
+        const int64_t bytes = p->buffers[k->buffer].bytes;
+        so_far += rng_at(seed, 2, (uint64_t)i) >> 40;
+        CUdeviceptr at = a->at + (used + (size_t)i + 1 + (size_t)((unsigned __int128)left * so_far / (sum ? sum : 1))) * STEP;
+        s->at[(size_t)k->set * (size_t)p->buffer_count + (size_t)k->buffer] = at;
+        if (writable)
+            gap(s, after, at);
+        after = at + (size_t)bytes;
+        used += steps(bytes);
+    }
+    if (writable)
+        gap(s, after, a->at + a->bytes);
+}
+
+/* Rotations by whole 16-byte words where a tensor of some size has them, so that restoring is one wide copy. */
+static void draw_rotations(const struct device_program *p, uint64_t seed)
+{
+    struct cuda_sets *s = p->sets;
+    for (int set = 0; set < s->count; set++)
+        for (int t = 0; t < p->tensor_count; t++) {
+            const struct tensor *tensor = &p->tensors[t];
+            int size = dtype_bytes(tensor->dtype);
+            int64_t step = tensor->bytes % 16 == 0 && tensor->bytes >= WORDS_FROM ? 16 / size : 1, places = tensor->span_elements / step;
+            if (s->rotate[t] && places > 1)
+                s->rotations[set * s->tensor_count + t] = (int64_t)rng_below(seed, (uint64_t)t, (uint64_t)set, (uint64_t)places) * step;
+        }
+}
+
+static void content(const struct device_program *p, int set, bool writable)
+{
+    struct cuda_sets *s = p->sets;
+    for (int i = 0; i < p->buffer_count; i++) {
+        const struct program_buffer *b = &p->buffers[i];
+        if (!b->bytes || b->writable != writable)
+            continue;
+        s->pieces[s->pieces_end++] = (struct piece){.to = s->at[(size_t)set * (size_t)p->buffer_count + (size_t)i],
+                                                    .from = b->output ? 0 : s->base[i],
+                                                    .bytes = (uint64_t)b->bytes,
+                                                    .pattern = s->poison,
+                                                    .rotate = b->output ? 0 : (uint64_t)s->rotations[set * s->tensor_count + i],
+                                                    .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
+    }
+}
+
+/* Each launch's results as pieces to be summed: equal bytes of different buffers count differently. */
+static void results(const struct device_program *p, int launches)
+{
+    struct cuda_sets *s = p->sets;
+    for (int n = 0; n < launches; n++)
+        for (int i = 0; i < p->tensor_count; i++)
+            if (p->buffers[i].bytes && p->buffers[i].writable)
+                s->pieces[s->pieces_end++] = (struct piece){.to = s->at[(size_t)s->order[n] * (size_t)p->buffer_count + (size_t)i],
+                                                            .bytes = (uint64_t)p->buffers[i].bytes,
+                                                            .pattern = rng_mix(s->salt + (uint64_t)i),
+                                                            .element = 1,
+                                                            .slot = (uint32_t)n};
+}
+
+bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    const uint64_t seed = rng_mix(s->seed ^ rng_mix(order_seed));
+    if (launches < 1 || launches > device_most_launches(s->count))
+        return err_set(err, ERR_INVALID, "%d launches on %d sets: some of them must stay as they are", launches, s->count);
+    device_set_order(order_seed, s->count, s->order);
+    s->poison = rng_at(seed, 0x706f, 0) | 1;
+    s->salt = random_u64();
+    s->pieces_end = 0;
+    s->drawn = launches;
+    draw_rotations(p, seed);
+    /* Where things lie is known to nobody, not even to whoever repeats this from its seeds. */
+    scatter(p, &s->fixed, false, random_u64());
+    for (int set = 0; set < s->count; set++)
+        content(p, set, false);
+    s->gaps = s->pieces_end;
+    scatter(p, &s->open, true, random_u64());
+    s->idle = s->pieces_end;
+    for (int n = launches; n < s->count; n++)
+        content(p, s->order[n], true);
+    s->used = s->pieces_end;
+    for (int n = 0; n < launches; n++)
+        content(p, s->order[n], true);
+    s->printed = s->pieces_end;
+    results(p, launches);
+    s->each = (s->printed - s->used) / launches;
+    s->results = (s->pieces_end - s->printed) / launches;
+    int numbered = pieces_number(s->pieces, s->pieces_end);
+    BUG_ON(numbered != s->pieces_end);
+    return true;
+}
+
+/* ---- what they hold ---- */
+
+bool sets_restore(struct device_program *p, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    struct device *d = p->device;
+    return arena_access(d, &s->fixed, true, err) &&
+           helper_upload(d, s->list, s->pieces, (size_t)s->pieces_end * sizeof *s->pieces, err) &&
+           helper_pieces(d, d->restore, s->list, s->pieces, s->printed, 0, err);
+}
+
+bool sets_close(struct device_program *p, struct err *err)
+{
+    return CU(err, cuStreamSynchronize, p->device->stream) && arena_access(p->device, &p->sets->fixed, false, err);
+}
+
+bool sets_restore_used(struct device_program *p, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    const size_t from = (size_t)s->used * sizeof *s->pieces, bytes = (size_t)(s->printed - s->used) * sizeof *s->pieces;
+    return helper_upload(p->device, s->list + from, s->pieces + s->used, bytes, err) &&
+           helper_pieces(p->device, p->device->restore, s->list + from, s->pieces + s->used, s->printed - s->used, 0, err);
+}
+
+bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err)
+{
+    uint64_t words = s->sweep_bytes / 16;
+    CUdeviceptr from = s->sweep;
+    void *args[] = {&from, &words, &d->found};
+    return helper_launch(d, d->read, 4 * (unsigned)d->info.sm_count, 512, 0, args, err);
+}
+
+bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err)
+{
+    struct piece all = {.to = s->sweep, .bytes = s->sweep_bytes};
+    return arena_access(d, &s->own, true, err) && helper_restore(d, &all, 1, err) && CU(err, cuStreamSynchronize, d->stream) &&
+           arena_access(d, &s->own, false, err) && sets_sweep(d, s, err);
+}
+
+/* ---- set-up ---- */
+
+static bool make_memory(struct device_program *p, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    struct device *d = p->device;
+    const struct need in = need_of(p, false), out = need_of(p, true);
+    const size_t count = (size_t)s->count, spread = (size_t)d->info.l2_bytes * SPREAD_L2, inputs = in.steps * STEP * count,
+                 buffers = (size_t)(in.buffers + out.buffers) * count, pieces = 2 * buffers + count * (size_t)out.buffers + 2 + STREWN;
+    size_t own = s->sweep_bytes;
+    for (int t = 0; t < p->tensor_count; t++)
+        own += p->buffers[t].output ? 0 : steps(p->buffers[t].bytes) * STEP;
+    s->rotations = xarray(count * (size_t)(s->tensor_count ? s->tensor_count : 1), sizeof *s->rotations);
+    s->at = xarray(count * (size_t)(p->buffer_count ? p->buffer_count : 1), sizeof *s->at);
+    s->slots = xarray(buffers + 1, sizeof *s->slots);
+    s->order = xarray(count, sizeof *s->order);
+    s->pieces = xarray(pieces, sizeof *s->pieces);
+    s->seen = xarray(count + REPLAYS, sizeof *s->seen);
+    return arena_make(d, inputs + (size_t)in.buffers * count * GAP_STEPS * STEP + STEP + (spread > inputs ? spread - inputs : 0), &s->fixed, err) &&
+           arena_make(d, (out.steps + (size_t)out.buffers * GAP_STEPS) * STEP * count + STEP, &s->open, err) &&
+           arena_make(d, own, &s->own, err) && CU(err, cuMemAlloc, &s->list, pieces * sizeof *s->pieces) &&
+           CU(err, cuMemAlloc, &s->sums, (count + REPLAYS) * sizeof(uint64_t)) && CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) &&
+           CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT);
+}
+
+/* Base content all over where inputs will lie, whole tensors in no order: the first launches find what later ones do. */
+static bool strew(struct device_program *p, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    struct device *d = p->device;
+    const size_t inputs = need_of(p, false).steps * STEP;
+    size_t at = 0;
+    int n = 0;
+    for (; inputs && n < STREWN && at < s->fixed.bytes; n++) {
+        int t = (int)(random_u64() % (uint64_t)p->tensor_count);
+        const struct program_buffer *b = &p->buffers[t];
+        size_t bytes = (size_t)b->bytes < s->fixed.bytes - at ? (size_t)b->bytes : s->fixed.bytes - at;
+        /* A large tensor is as likely to be met at a place as it is large. */
+        if (!bytes || b->writable || random_u64() % inputs > bytes)
+            continue;
+        s->pieces[n] = (struct piece){.to = s->fixed.at + at, .from = s->base[t], .bytes = bytes, .element = 1};
+        at += steps((int64_t)bytes) * STEP;
+    }
+    if (!at)
+        return true;
+    n = pieces_number(s->pieces, n);
+    if (!helper_restore(d, s->pieces, n, err))
+        return false;
+    for (n = 0; n < STREWN && at < s->fixed.bytes; n++, at *= 2) {
+        const size_t left = s->fixed.bytes - at;
+        struct piece again = {.to = s->fixed.at + at, .from = s->fixed.at, .bytes = at < left ? at : left, .element = 1};
+        if (!helper_restore(d, &again, 1, err))
+            return false;
+    }
+    return true;
+}
+
+/* The base content, and no left-over memory of others anywhere. */
+static bool fill(struct device_program *p, const struct device_time_setup *how, struct err *err)
+{
+    struct cuda_sets *s = p->sets;
+    struct device *d = p->device;
+    CUdeviceptr at = s->own.at + s->sweep_bytes;
+    struct piece clean[] = {{.to = s->own.at, .bytes = s->sweep_bytes}, {.to = s->fixed.at, .bytes = s->fixed.bytes}};
+    s->sweep = s->own.at;
+    for (int t = 0; t < p->tensor_count; t++) {
+        const struct program_buffer *b = &p->buffers[t];
+        if (b->output || !b->bytes)
+            continue;
+        s->base[t] = at;
+        at += steps(b->bytes) * STEP;
+        if (!helper_upload(d, s->base[t], how->tensors[t], (size_t)b->bytes, err))
+            return err_wrap(err, "base content of %s", b->name);
+    }
+    return helper_restore(d, clean, 2, err) && strew(p, err) && CU(err, cuStreamSynchronize, d->stream) && arena_access(d, &s->own, false, err);
+}
+
+bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,
+                     struct device_fault *fault, struct err *err)
+{
+    if (!cuda_alive(p->device, err))
+        return false;
+    cuda_sets_free(steal(&p->sets));
+    cleanup(sets) struct cuda_sets *s = xalloc(sizeof *s);
+    s->device = p->device;
+    s->tensor_count = p->tensor_count;
+    s->exact = how->exact;
+    s->seed = how->seed;
+    s->sweep_bytes = ((size_t)p->device->info.l2_bytes * 2 + STEP - 1) / STEP * STEP;
+    for (int t = 0; t < p->tensor_count; t++)
+        s->rotate[t] = how->rotate[t] && !p->buffers[t].output;
+    if (!choose_count(p, how, s, fault, err))
+        return false;
+    if (fault->code != VERDICT_OK)
+        return true;
+    p->sets = s;
+    bool ok = make_memory(p, err) && fill(p, how, err);
+    p->sets = NULL;
+    if (!ok)
+        return err_wrap(err, "buffers for timing");
+    *ret_sets = s->count;
+    p->sets = steal(&s);
+    return true;
+}

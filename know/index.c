@@ -1,0 +1,509 @@
+/*
+ * The index: three kinds of postings over the lessons, in one table by 64-bit hash: terms (BM25 over fields), n-grams (cosine), tags.
+ * A posting is 24 bits of document and 8 bits of weight, with all that depends on the document already in it, so that a query adds up
+ * products. What is rare comes first, and a query reads no more than a fixed number of postings of each kind: that bounds its time
+ * whatever it asks, and what is left out is what almost every lesson has.
+ *
+ * BM25: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. Fusion by reciprocal rank: Cormack,
+ * Clarke, Buettcher, "Reciprocal Rank Fusion outperforms Condorcet", SIGIR 2009.
+ *
+ * Not thread-safe: readers together or one writer alone. A lesson whose text changed is added again, and its old entry is dead.
+ */
+#include "know/internal.h"
+
+#include "core/rng.h"
+
+#include <math.h>
+
+#define BM25_K1 1.2
+#define BM25_B 0.6
+#define TYPICAL_WORDS 45.0               /* terms of a lesson: what lengths are measured by */
+#define IMPACT_SCALE 100.0               /* of BM25's impact, at most 1 + k1 */
+#define COSINE_SCALE 1000.0
+#define TAG_SCALE 200.0
+#define MOST_POSTINGS 150000             /* read for one kind of one query */
+#define LIST_DEPTH 120                   /* of each ranked list */
+#define RRF_K 60.0
+#define ACTION_WEIGHT 0.8
+#define TAG_WORDS_WEIGHT 0.7
+#define WEIGHT_TAGS 0.6
+#define WEIGHT_BM25 1.0
+#define WEIGHT_VECTORS 0.5
+#define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
+#define MOST_DOCS (1 << 24)
+
+enum kind { KIND_TERM, KIND_NGRAM, KIND_TAG, KIND_TAG_BELOW };
+struct postings { uint64_t key; uint32_t count, capacity; uint32_t *items; };
+struct doc { char id[LESSON_ID_SIZE]; uint64_t content; float trust; uint8_t state, tag_count, dead; uint32_t tags[LESSON_MAX_TAGS]; };
+
+struct index {
+    const struct thesaurus *thesaurus;
+    int count, capacity, dead, in_state[3];
+    struct doc *docs;
+    int *by_id, id_slots;                /* open addressing over docs; -1: empty */
+    struct postings *table;
+    int slots, used;
+    char (*tags)[LESSON_TAG_BYTES];
+    int tag_count, tag_capacity;
+};
+
+struct index *index_new(const struct thesaurus *t)
+{
+    struct index *ix = xalloc(sizeof *ix);
+    ix->thesaurus = t;
+    ix->slots = 1024;
+    ix->table = xarray((size_t)ix->slots, sizeof *ix->table);
+    ix->id_slots = 1024;
+    ix->by_id = xarray((size_t)ix->id_slots, sizeof *ix->by_id);
+    memset(ix->by_id, 0xff, (size_t)ix->id_slots * sizeof *ix->by_id);
+    return ix;
+}
+
+void index_free(struct index *ix)
+{
+    if (!ix)
+        return;
+    for (int i = 0; i < ix->slots; i++)
+        free(ix->table[i].items);
+    free(ix->table);
+    free(ix->docs);
+    free(ix->by_id);
+    free(ix->tags);
+    free(ix);
+}
+
+/* ---- tables ---- */
+
+static uint64_t hash_text(const char *text, uint64_t salt)
+{
+    uint64_t h = 0xcbf29ce484222325u ^ salt;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return rng_mix(h);
+}
+
+static uint64_t key_of(enum kind kind, uint64_t hash)
+{
+    uint64_t key = rng_mix(hash + kind);
+    return key ? key : 1;                /* 0 is an empty slot */
+}
+
+static struct postings *slot_of(const struct index *ix, uint64_t key)
+{
+    int i = (int)(key & (uint64_t)(ix->slots - 1));
+    while (ix->table[i].key && ix->table[i].key != key)
+        i = (i + 1) & (ix->slots - 1);
+    return &ix->table[i];
+}
+
+static void grow_table(struct index *ix)
+{
+    struct postings *old = ix->table;
+    int n = ix->slots;
+    ix->slots *= 2;
+    ix->table = xarray((size_t)ix->slots, sizeof *ix->table);
+    for (int i = 0; i < n; i++)
+        if (old[i].key)
+            *slot_of(ix, old[i].key) = old[i];
+    free(old);
+}
+
+static void post(struct index *ix, enum kind kind, uint64_t hash, int doc, double weight)
+{
+    if (ix->used > ix->slots / 2)
+        grow_table(ix);
+    uint64_t key = key_of(kind, hash);
+    struct postings *p = slot_of(ix, key);
+    if (!p->key) {
+        p->key = key;
+        ix->used++;
+    }
+    if (p->count == p->capacity) {
+        p->capacity = p->capacity ? p->capacity + (p->capacity + 1) / 2 : 2;
+        p->items = xrealloc(p->items, p->capacity * sizeof *p->items);
+    }
+    unsigned quantised = weight < 1 ? 1 : weight > 255 ? 255 : (unsigned)(weight + 0.5);
+    p->items[p->count++] = (uint32_t)doc << 8 | quantised;
+}
+
+static int *id_slot(const struct index *ix, const char *id)
+{
+    int i = (int)(hash_text(id, 0) & (uint64_t)(ix->id_slots - 1));
+    while (ix->by_id[i] >= 0 && strcmp(ix->docs[ix->by_id[i]].id, id))
+        i = (i + 1) & (ix->id_slots - 1);
+    return &ix->by_id[i];
+}
+
+static void grow_ids(struct index *ix)
+{
+    free(ix->by_id);
+    ix->id_slots *= 2;
+    ix->by_id = xarray((size_t)ix->id_slots, sizeof *ix->by_id);
+    memset(ix->by_id, 0xff, (size_t)ix->id_slots * sizeof *ix->by_id);
+    for (int i = 0; i < ix->count; i++)
+        if (!ix->docs[i].dead)
+            *id_slot(ix, ix->docs[i].id) = i;
+}
+
+/* Tags are few and shared; the newest is looked for first. */
+static uint32_t tag_index(struct index *ix, const char *tag)
+{
+    uint64_t key = key_of(KIND_TAG, hash_text(tag, 1));
+    struct postings *p = slot_of(ix, key);           /* one posting: the tag's place */
+    if (p->key)
+        return p->items[0] >> 8;
+    if (ix->tag_count == ix->tag_capacity) {
+        ix->tag_capacity = ix->tag_capacity ? 2 * ix->tag_capacity : 64;
+        ix->tags = xrealloc(ix->tags, (size_t)ix->tag_capacity * sizeof *ix->tags);
+    }
+    snprintf(ix->tags[ix->tag_count], LESSON_TAG_BYTES, "%s", tag);
+    post(ix, KIND_TAG, hash_text(tag, 1), ix->tag_count, 1);
+    return (uint32_t)ix->tag_count++;
+}
+
+/* ---- adding ---- */
+
+static void post_terms(struct index *ix, int doc, const struct terms *t)
+{
+    double length = 0;
+    for (int i = 0; i < t->count; i++)
+        length += t->list[i].flags & TERM_CONCEPT ? 0 : t->list[i].weight;
+    for (int i = 0; i < t->count; i++) {
+        double tf = t->list[i].weight, norm = BM25_K1 * (1 - BM25_B + BM25_B * length / TYPICAL_WORDS);
+        post(ix, KIND_TERM, t->list[i].hash, doc, IMPACT_SCALE * tf * (BM25_K1 + 1) / (tf + norm));
+    }
+}
+
+static void post_ngrams(struct index *ix, int doc, const struct terms *t)
+{
+    double sum = 0;
+    for (int i = 0; i < t->count; i++)
+        sum += pow(1 + log1p(t->list[i].weight), 2);
+    for (int i = 0; i < t->count; i++)
+        post(ix, KIND_NGRAM, t->list[i].hash, doc, COSINE_SCALE * (1 + log1p(t->list[i].weight)) / sqrt(sum));
+}
+
+static void post_tag(struct index *ix, int doc, const char *tag)
+{
+    char above[LESSON_TAG_BYTES];
+    double weight = TAG_SCALE * tag_facet_weight(tag_facet(tag)) / 8;
+    snprintf(above, sizeof above, "%s", tag);
+    post(ix, KIND_TAG, hash_text(tag, 0), doc, weight);
+    for (char *slash = strrchr(above, '/'); slash && (*slash = 0, strchr(above, '/')); slash = strrchr(above, '/'))
+        post(ix, KIND_TAG_BELOW, hash_text(above, 0), doc, weight);
+}
+
+static void add_text(const struct thesaurus *t, const json_t *lesson, struct terms *terms, struct terms *ngrams)
+{
+    const char *situation = json_str(lesson, "situation", ""), *action = json_str(lesson, "action", "");
+    size_t i;
+    json_t *tag;
+    words_terms(t, situation, strlen(situation), 1, terms);
+    words_terms(t, action, strlen(action), ACTION_WEIGHT, terms);
+    words_ngrams(situation, strlen(situation), 1, ngrams);
+    words_ngrams(action, strlen(action), ACTION_WEIGHT, ngrams);
+    json_array_foreach(json_object_get(lesson, "tags"), i, tag) {
+        const char *text = json_string_value(tag), *name = text ? strchr(text, '/') : NULL;
+        if (!name)
+            continue;
+        words_terms(t, name, strlen(name), TAG_WORDS_WEIGHT, terms);
+        words_ngrams(name, strlen(name), TAG_WORDS_WEIGHT, ngrams);
+    }
+}
+
+static uint64_t content_of(const json_t *lesson)
+{
+    cleanup(str) char *tags = json_text(json_object_get(lesson, "tags") ? json_object_get(lesson, "tags") : json_null());
+    return hash_text(tags, hash_text(json_str(lesson, "action", ""), hash_text(json_str(lesson, "situation", ""), 2)));
+}
+
+static void set_standing(struct index *ix, struct doc *d, const json_t *lesson, bool is_new)
+{
+    struct trust trust = trust_read(lesson);
+    ix->in_state[d->state] -= !is_new;
+    d->trust = (float)json_num(json_object_get(lesson, "trust"), "lower", trust_lower(&trust));
+    d->state = (uint8_t)lesson_state_of(lesson);
+    ix->in_state[d->state]++;
+}
+
+static void add_tags(struct index *ix, int doc, const json_t *lesson)
+{
+    size_t i;
+    json_t *tag;
+    for (int pass = 0; pass < 2; pass++)            /* those that exclude come first */
+        json_array_foreach(json_object_get(lesson, "tags"), i, tag) {
+            const char *text = json_string_value(tag);
+            if (!text || !tag_valid(text) || ix->docs[doc].tag_count == LESSON_MAX_TAGS || tag_facet_excludes(tag_facet(text)) != !pass)
+                continue;
+            uint32_t at = tag_index(ix, text);
+            ix->docs[doc].tags[ix->docs[doc].tag_count++] = at;
+            post_tag(ix, doc, text);
+        }
+}
+
+void index_put(struct index *ix, const json_t *lesson)
+{
+    const char *id = json_str(lesson, "id", "");
+    if (strlen(id) >= LESSON_ID_SIZE || ix->count == MOST_DOCS)
+        return;
+    uint64_t content = content_of(lesson);
+    int *slot = id_slot(ix, id);
+    if (*slot >= 0) {
+        struct doc *d = &ix->docs[*slot];
+        if (d->content == content) {
+            set_standing(ix, d, lesson, false);
+            return;
+        }
+        ix->in_state[d->state]--;
+        d->dead = 1;
+        ix->dead++;
+    }
+    if (ix->count == ix->capacity) {
+        ix->capacity = ix->capacity ? 2 * ix->capacity : 256;
+        ix->docs = xrealloc(ix->docs, (size_t)ix->capacity * sizeof *ix->docs);
+    }
+    int doc = ix->count++;
+    ix->docs[doc] = (struct doc){.content = content};
+    snprintf(ix->docs[doc].id, LESSON_ID_SIZE, "%s", id);
+    *id_slot(ix, id) = doc;
+    set_standing(ix, &ix->docs[doc], lesson, true);
+    cleanup(terms) struct terms terms = {0}, ngrams = {0};
+    add_text(ix->thesaurus, lesson, &terms, &ngrams);
+    post_terms(ix, doc, &terms);
+    post_ngrams(ix, doc, &ngrams);
+    add_tags(ix, doc, lesson);
+    if (ix->count > ix->id_slots / 2)
+        grow_ids(ix);
+}
+
+int index_count(const struct index *ix, enum lesson_state state) { return ix->in_state[state]; }
+bool index_is_stale(const struct index *ix) { return ix->dead > 64 && ix->dead > ix->count / 4; }
+const char *index_id(const struct index *ix, int doc) { return ix->docs[doc].id; }
+
+/* ---- finding ---- */
+
+enum { TAG_UNKNOWN, TAG_INDIFFERENT, TAG_CONTRADICTS, TAG_FITS };
+struct filter { const struct index *ix; const struct index_query *q; uint8_t *known; };
+
+static int judge_tag(const struct filter *f, const char *tag)
+{
+    int facet = tag_facet(tag);
+    bool asked = false;
+    if (!tag_facet_excludes(facet) || (f->q->loose >> facet & 1))
+        return TAG_INDIFFERENT;
+    for (int i = 0; i < f->q->tag_count; i++)
+        if (tag_facet(f->q->tags[i]) == facet) {
+            asked = true;
+            if (tag_match(f->q->tags[i], tag) > 0)
+                return TAG_FITS;
+        }
+    return asked ? TAG_CONTRADICTS : TAG_INDIFFERENT;
+}
+
+/* Of a facet, one tag that fits is enough; those that exclude are first, facet by facet in no order. */
+static bool passes(const struct filter *f, int doc)
+{
+    const struct doc *d = &f->ix->docs[doc];
+    unsigned fits = 0, contradicts = 0;
+    if (d->dead || (!f->q->ended_too && d->state != LESSON_ACTIVE))
+        return false;
+    for (int i = 0; i < d->tag_count; i++) {
+        const char *tag = f->ix->tags[d->tags[i]];
+        uint8_t *known = &f->known[d->tags[i]];
+        if (*known == TAG_UNKNOWN)
+            *known = (uint8_t)judge_tag(f, tag);
+        if (*known == TAG_FITS)
+            fits |= 1u << tag_facet(tag);
+        else if (*known == TAG_CONTRADICTS)
+            contradicts |= 1u << tag_facet(tag);
+    }
+    return !(contradicts & ~fits);
+}
+
+struct want { const struct postings *p; double weight; };
+
+static int by_count(const void *a, const void *b)
+{
+    const struct want *x = a, *y = b;
+    return x->p->count != y->p->count ? (x->p->count < y->p->count ? -1 : 1) : x->p->key < y->p->key ? -1 : x->p->key > y->p->key;
+}
+
+static void add_up(struct want *wants, int count, float *sums)
+{
+    int64_t read = 0;
+    if (count)
+        qsort(wants, (size_t)count, sizeof *wants, by_count);
+    for (int w = 0; w < count; w++) {
+        const struct postings *p = wants[w].p;
+        if ((read += p->count) > MOST_POSTINGS)
+            return;
+        float weight = (float)wants[w].weight;
+        for (uint32_t i = 0; i < p->count; i++)
+            sums[p->items[i] >> 8] += weight * (float)(p->items[i] & 255);
+    }
+}
+
+struct ranked { int doc; float score; };
+
+static int by_score(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->doc < y->doc ? -1 : x->doc > y->doc;
+}
+
+/* The LIST_DEPTH best that pass, best first. The list is a heap with the worst on top until it is sorted. */
+static int take_best(const struct filter *f, const float *sums, struct ranked *list)
+{
+    int n = 0;
+    for (int doc = 0; doc < f->ix->count; doc++) {
+        struct ranked r = {doc, sums[doc]};
+        if (r.score <= 0 || (n == LIST_DEPTH && by_score(&r, &list[0]) > 0) || !passes(f, doc))
+            continue;
+        int i;
+        if (n < LIST_DEPTH) {
+            for (i = n++; i > 0 && by_score(&list[(i - 1) / 2], &r) < 0; i = (i - 1) / 2)
+                list[i] = list[(i - 1) / 2];
+        } else {
+            for (i = 0;;) {
+                int child = 2 * i + 1;
+                if (child + 1 < n && by_score(&list[child], &list[child + 1]) < 0)
+                    child++;
+                if (child >= n || by_score(&r, &list[child]) >= 0)
+                    break;
+                list[i] = list[child];
+                i = child;
+            }
+        }
+        list[i] = r;
+    }
+    if (n)
+        qsort(list, (size_t)n, sizeof *list, by_score);
+    return n;
+}
+
+static double rarity(const struct index *ix, const struct postings *p)
+{
+    return log(1 + (ix->count - (double)p->count + 0.5) / (p->count + 0.5));
+}
+
+static void want_terms(const struct index *ix, enum kind kind, const struct terms *t, bool concepts, float *sums)
+{
+    struct want *wants = xarray((size_t)t->count + 1, sizeof *wants);
+    int n = 0;
+    double sum = 0;
+    for (int i = 0; i < t->count; i++) {
+        const struct postings *p = slot_of(ix, key_of(kind, t->list[i].hash));
+        if (!p->count || (!concepts && (t->list[i].flags & TERM_CONCEPT)))
+            continue;
+        double weight = (kind == KIND_NGRAM ? 1 + log1p(t->list[i].weight) : t->list[i].weight) * fmax(rarity(ix, p), 1e-6);
+        wants[n++] = (struct want){p, weight};
+        sum += weight * weight;
+    }
+    for (int i = 0; i < n; i++)
+        wants[i].weight *= kind == KIND_NGRAM ? 1 / (COSINE_SCALE * sqrt(sum)) : 1 / IMPACT_SCALE;
+    add_up(wants, n, sums);
+    free(wants);
+}
+
+static void want_tags(const struct index *ix, const struct index_query *q, float *sums)
+{
+    struct want wants[LESSON_MAX_TAGS * 8];
+    int n = 0;
+    for (int i = 0; i < q->tag_count && n < LESSON_MAX_TAGS * 8 - 8; i++) {
+        char above[LESSON_TAG_BYTES];
+        const struct postings *p = slot_of(ix, key_of(KIND_TAG, hash_text(q->tags[i], 0))), *below = slot_of(ix, key_of(KIND_TAG_BELOW, hash_text(q->tags[i], 0)));
+        if (p->count)
+            wants[n++] = (struct want){p, 1};
+        if (below->count)
+            wants[n++] = (struct want){below, 0.6};
+        snprintf(above, sizeof above, "%s", q->tags[i]);
+        for (char *slash = strrchr(above, '/'); slash && (*slash = 0, strchr(above, '/')) && n < LESSON_MAX_TAGS * 8; slash = strrchr(above, '/'))
+            if ((p = slot_of(ix, key_of(KIND_TAG, hash_text(above, 0))))->count)
+                wants[n++] = (struct want){p, 0.6};
+    }
+    add_up(wants, n, sums);
+}
+
+static struct found *found_of(struct found *list, int *count, int most, int doc)
+{
+    for (int i = 0; i < *count; i++)
+        if (list[i].doc == doc)
+            return &list[i];
+    if (*count == most)
+        return NULL;
+    list[*count] = (struct found){.doc = doc};
+    return &list[(*count)++];
+}
+
+static int by_found(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    return x->parts.score != y->parts.score ? (x->parts.score > y->parts.score ? -1 : 1) : x->doc < y->doc ? -1 : x->doc > y->doc;
+}
+
+/* Equal scores share a rank: tags alone often say the same of many. */
+static void take_list(const struct ranked *list, int n, double weight, int which, struct found *all, int *count, int most)
+{
+    int rank = 0;
+    for (int i = 0; i < n; i++) {
+        rank = i && list[i].score == list[i - 1].score ? rank : i + 1;
+        struct found *f = found_of(all, count, most, list[i].doc);
+        if (!f)
+            continue;
+        f->parts.fused += weight / (RRF_K + rank);
+        if (which == 0)
+            f->parts.tag_rank = rank;
+        else if (which == 1) {
+            f->parts.bm25_rank = rank;
+            f->parts.bm25 = list[i].score;
+        } else {
+            f->parts.vector_rank = rank;
+            f->parts.cosine = list[i].score;
+        }
+    }
+}
+
+int index_find(const struct index *ix, const struct index_query *q, struct found *ret, int most)
+{
+    struct ranked list[LIST_DEPTH];
+    struct found all[3 * LIST_DEPTH];
+    int count = 0;
+    cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1), *memory = xarray((size_t)ix->count + 1, sizeof(float));
+    const struct filter f = {ix, q, known};
+    static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS};
+    for (int which = 0; which < 3; which++) {
+        if (q->without >> which & 1)
+            continue;
+        if (which)
+            memset(memory, 0, (size_t)ix->count * sizeof(float));
+        if (which == 0)
+            want_tags(ix, q, memory);
+        else
+            want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), memory);
+        int n = take_best(&f, memory, list);
+        take_list(list, n, weights[which], which, all, &count, 3 * LIST_DEPTH);
+    }
+    for (int i = 0; i < count; i++) {
+        all[i].parts.trust = ix->docs[all[i].doc].trust;
+        all[i].parts.score = all[i].parts.fused * (q->without & LESSON_PART_TRUST ? 1 : TRUST_FLOOR + (1 - TRUST_FLOOR) * all[i].parts.trust);
+    }
+    if (count)
+        qsort(all, (size_t)count, sizeof *all, by_found);
+    count = count < most ? count : most;
+    if (count)
+        memcpy(ret, all, (size_t)count * sizeof *ret);
+    return count;
+}
+
+double ngram_cosine(const struct terms *a, const struct terms *b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < a->count; i++) {
+        aa += (double)a->list[i].weight * a->list[i].weight;
+        const struct term *same = terms_find(b, a->list[i].hash);
+        ab += same ? (double)a->list[i].weight * same->weight : 0;
+    }
+    for (int k = 0; k < b->count; k++)
+        bb += (double)b->list[k].weight * b->list[k].weight;
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
