@@ -41,6 +41,8 @@ bool sets_look_begin(struct device_program *p, struct err *err)
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     const size_t results = (size_t)s->printed * sizeof *s->pieces;
+    if (s->traced)                          /* not a launch, not a copy but the plan's: this was looked at where nobody traces */
+        return true;
     return helper_upload(d, found(s), none, sizeof none, err) && clear_sums(p, err) &&
            helper_pieces(d, d->compare, s->list, s->pieces, s->used, found(s), err) &&
            helper_pieces(d, d->sums, s->list + results, s->pieces + s->printed, s->pieces_end - s->printed, s->sums, err);
@@ -163,12 +165,14 @@ static bool replays(struct device_program *p, struct device_fault *fault, struct
 bool sets_look_end(struct device_program *p, bool replay, struct device_fault *fault, struct err *err)
 {
     struct cuda_sets *s = p->sets;
+    if (s->traced)
+        return true;
     if (!take(p, err))
         return false;
     const uint64_t *wrong = s->seen + s->count + REPLAYS;       /* how many elements, and the first piece */
     if (wrong[0])
         return touched(s, wrong[1], fault);
-    if (replay && s->exact && !s->traced && s->results && (!replays(p, fault, err) || fault->code != VERDICT_OK))
+    if (replay && s->exact && s->results && (!replays(p, fault, err) || fault->code != VERDICT_OK))
         return fault->code != VERDICT_OK;
     return variables_check(p, fault, err);
 }

@@ -124,13 +124,25 @@ bool reference_ask(struct judge *j, const struct shared *inputs, double **result
     return reference_begin(j, inputs, err) && reference_end(j, results, err);
 }
 
+bool regime_reference_ask(struct judge *j, int r, struct err *err)
+{
+    struct judge_regime *g = &j->regimes[r];
+    if (g->referenced || g->asked)
+        return true;
+    if (!regime_make(j, r, err))
+        return false;
+    g->asked = reference_begin(j, &g->in, err);
+    return g->asked;
+}
+
 bool regime_reference(struct judge *j, int r, struct err *err)
 {
     struct judge_regime *g = &j->regimes[r];
     if (g->referenced)
         return true;
-    if (!regime_make(j, r, err) || !reference_ask(j, &g->in, g->reference, err))
+    if (!regime_reference_ask(j, r, err) || !reference_end(j, g->reference, err))
         return false;
+    g->asked = false;
     g->referenced = true;
     return true;
 }
