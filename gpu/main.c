@@ -50,7 +50,8 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--part", "PART", FLAG(part), "selftest: all, or fast: a case for each kind of defence (default: all)"},
     {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
     {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; beside a card, which one at a time has, three of four)"},
-    {"--merge", "FILE", FLAG(merge), "selftest: runs nothing; writes the table of the results in the files given (each by --resume) to FILE, - for stdout"},
+    {"--merge", "FILE", FLAG(merge),
+     "selftest: runs nothing; writes the table of the results in the files given (each by --resume) to FILE, - for stdout"},
     {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
     {"--json", "FILE", FLAG(json), "selftest: write results as JSON; judge-file: verdict, figures and certificate"},
 };

@@ -38,7 +38,8 @@ int selftest_run(const struct selftest_options *o);
  * is missing in them is said in the table and counts as neither caught nor accepted. Of o: ops, corpus, device (the kind of it).
  */
 struct selftest_totals;
-bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret, struct err *err) MUST_CHECK;
+bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret,
+                    struct err *err) MUST_CHECK;
 char *selftest_default_corpus(void);
 
 /* ---- cases, for the runner and for tests of the corpus itself ---- */

@@ -127,8 +127,8 @@ static bool retest_was_fresh(const struct judge_answer *a, char *why, size_t siz
     return fresh;
 }
 
-static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r, char **ret_ptx,
-                       struct err *err)
+static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r,
+                       char **ret_ptx, struct err *err)
 {
     cleanup(json) json_t *baseline = NULL, *task = NULL;
     cleanup(judge_answer) struct judge_answer answer = {0};
@@ -206,7 +206,8 @@ static bool naive_case(struct selftest_ask *a, const struct selftest_place *at, 
     return true;
 }
 
-bool selftest_ask_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r, struct err *err)
+bool selftest_ask_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r,
+                       struct err *err)
 {
     cleanup(str) char *ptx = NULL;
     int64_t from_ns = clock_mono_ns();
