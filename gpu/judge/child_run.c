@@ -221,6 +221,9 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         .wall_limit_ns = json_int(job, "wall_limit_ns", LIMIT_RUN_WALL_NS),
         .thread_instruction_limit = (uint64_t)json_int(job, "thread_instruction_limit", LIMIT_THREAD_INSTRUCTIONS),
         .threads = (int)json_int(job, "threads", 1),
+        .sample_budget = (uint64_t)json_int(job, "sample_budget", 0),
+        .sample_seed = child_u64(job, "sample_seed"),
+        .sample_cpu_ns = LIMIT_EMULATED_CPU_NS,
     };
     cleanup(device_fault) struct device_fault fault = {0};
     s->last = (struct device_run_result){.tensors = s->outputs};
@@ -235,6 +238,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     json_put(doc, "counts", counts);
     if (s->ran) {
         put_intact(s, doc, s->last.guards_intact);
+        json_put_bool(doc, "sampled", s->last.sampled);
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
     }

@@ -41,8 +41,8 @@ static void *poison_image(const struct tensor *t, uint64_t poison)
 }
 
 /* The comparison alone: pure, on any thread. ret by tensor, those that are not inputs. */
-static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
-                            struct compare_result *ret)
+static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs,
+                            uint8_t *const *written, uint64_t poison, struct compare_result *ret)
 {
     const struct judge_regime *g = &j->regimes[regime];
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -54,6 +54,7 @@ static void compare_outputs(const struct judge *j, const struct judge_side *s, i
         const struct compare_case c = {
             .op = j->op, .tensor = tensor, .reference = g->reference[t], .got = outputs[t],
             .baseline = side_is_judged(j, s) && g->baseline_ran ? g->baseline[t] : NULL,
+            .written = written[t],
             .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
         };
         compare_tensor(&c, &ret[t]);
@@ -76,14 +77,14 @@ static bool judge_outputs(struct judge *j, struct judge_side *s, int regime, con
             return side_verdict(j, s, v, err);
         }
     }
-    return true;
+    return sampled_enough(j, s, results, phase, v, err);
 }
 
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
                    const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
 {
     struct compare_result results[OP_MAX_TENSORS] = {{0}};
-    compare_outputs(j, s, regime, outputs, poison, results);
+    compare_outputs(j, s, regime, outputs, s->written, poison, results);
     STEP(judge_outputs(j, s, regime, results, phase, v, err));
     if (ret_worst)
         memcpy(ret_worst, results, sizeof results);
@@ -120,12 +121,12 @@ static bool baseline_take(struct judge *j, int regime, struct verdict *v, struct
     return regime != 0 || j->on_card || run_estimate(j, s, err);
 }
 
-/* Its outputs become ours. */
+/* Its outputs become ours: of all its blocks, or it is no yardstick. */
 void baseline_keep(struct judge *j, int regime)
 {
     struct judge_side *s = &j->sides[BASELINE];
     struct judge_regime *g = &j->regimes[regime];
-    if (!s->present)
+    if (!s->present || s->sampled)
         return;
     run_copy_outputs(j, s);
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -177,13 +178,14 @@ struct comparison {
     int regime;
     uint64_t poison;
     void *outputs[OP_MAX_TENSORS];
+    uint8_t *written[OP_MAX_TENSORS];
     struct compare_result results[OP_MAX_TENSORS];
 };
 
 static void *comparison_run(void *ctx)
 {
     struct comparison *c = ctx;
-    compare_outputs(c->j, c->s, c->regime, c->outputs, c->poison, c->results);
+    compare_outputs(c->j, c->s, c->regime, c->outputs, c->written, c->poison, c->results);
     atomic_store(&c->ready, true);
     return NULL;
 }
@@ -191,8 +193,10 @@ static void *comparison_run(void *ctx)
 static void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
 {
     c->waiting = true, c->j = j, c->s = s, c->regime = regime, c->poison = poison;
-    for (int t = 0; t < j->op->tensor_count; t++)
+    for (int t = 0; t < j->op->tensor_count; t++) {
         c->outputs[t] = steal(&s->outputs[t]);
+        c->written[t] = steal(&s->written[t]);
+    }
 }
 
 static void comparison_start(struct comparison *c)
@@ -213,7 +217,8 @@ static void comparison_end(struct comparison *c)
     c->running = false;
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(c->outputs[t]);
-        c->outputs[t] = NULL;
+        free(c->written[t]);
+        c->outputs[t] = NULL, c->written[t] = NULL;
     }
 }
 
@@ -513,7 +518,9 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
     json_put(j->phase, "poisons", json_pack("[s,s]", text[0], text[1]));
     if (j->canaries)
         json_put(j->phase, "canaries", json_incref(j->canaries));
-    json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
+    json_put_str(j->phase, "yardstick", j->sides[BASELINE].present && !j->sides[BASELINE].sampled ? "baseline" : "table");
+    if (j->sides[CANDIDATE].sampled)        /* of how many blocks the results are: the elements of each tensor were counted */
+        json_put(j->phase, "sampled", sampled_encode(j, &j->sides[CANDIDATE]));
     return true;
 }
 

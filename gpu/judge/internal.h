@@ -44,6 +44,10 @@ struct judge_side {
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
+    bool sampled;                       /* the last run was of a sample of the blocks, and so is all that follows on this emulator */
+    uint8_t *written[OP_MAX_TENSORS];   /* then: by element of outputs, whether one of these wrote it (sampled.c); else NULL */
+    int run_regime;                     /* of the last run */
+    uint64_t run_poison;
     json_t *counts;                     /* of the last run in lockstep */
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
@@ -104,6 +108,7 @@ struct judge {
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
+    uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
@@ -228,6 +233,17 @@ void run_spoil(struct judge_side *s);
 bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 /* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- sampled.c: runs of a sample of the blocks ---- */
+/* After its outputs were copied: marks what was written, and clears the rest of outputs, which holds poison. */
+void sampled_mark(struct judge *j, struct judge_side *s);
+void sampled_forget(struct judge_side *s);
+/* What the last run's blocks, of all, come to: the least share of a step. */
+double sampled_share(const struct judge_side *s);
+/* Of how many blocks: {"blocks","of","seed"}; new reference. */
+json_t *sampled_encode(const struct judge *j, const struct judge_side *s);
+/* Whether so many elements were looked at as so many blocks must write; else the verdict is unsupported_on_sim. */
+bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */

@@ -179,6 +179,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
             s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
         memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
+    sampled_mark(j, s);
 }
 
 bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
@@ -199,6 +200,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
         return side_verdict(j, s, v, err);
     STEP(run_intact(j, s, answer, phase, v, err));
     s->run_ns = json_int(answer, "ns", 0);
+    s->sampled = s->run.role == SANDBOX_RUN_SIM && json_bool(answer, "sampled", false);
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
@@ -261,8 +263,12 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
      * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
+    if (!card)
+        json_put_int(job, "sample_budget", j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
+    json_put(job, "sample_seed", judge_u64(j->sample_seed));
     run_spoil(s);
     s->exploring = o->explore;
+    s->run_regime = o->regime, s->run_poison = o->poison;
     return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }
 
