@@ -391,7 +391,7 @@ int selftest_run(const struct selftest_options *o)
     pthread_t threads[MAX_JOBS];
     cleanup(str) char *self = self_dir(), *program = xfmt("%s/proteus-gpu", self);
     s.spawn = (struct spawn_config){.program = program, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .device = o->device,
-                                    .sandbox_minimum = o->sandbox_minimum, .wall_limit_ns = CASE_WALL_NS};
+                                    .sandbox_minimum = o->sandbox_minimum, .need = o->need, .wall_limit_ns = CASE_WALL_NS};
     bool ok = selftest_load(dir, o->ops, &s.corpus, &err);
     s.results = xarray((size_t)s.corpus.count + 1, sizeof *s.results);
     ok = ok && choose(&s, &err) && resume(&s, &err);

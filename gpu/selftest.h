@@ -17,7 +17,7 @@
 
 struct selftest_options {
     const struct op_set *ops;
-    const char *ops_dir, *cuda_home, *sandbox_minimum;
+    const char *ops_dir, *cuda_home, *sandbox_minimum, *need;
     const char *device;             /* "sim", "cuda:N" */
     const char *corpus;             /* NULL: beside the operators */
     const char *only;               /* names, comma between; NULL: all */
