@@ -60,6 +60,7 @@ struct agent_input {
     const json_t *baseline;              /* its document and figures */
     const json_t *baseline_figures;
     const json_t *lessons;               /* [{"id","situation","action","trust"}], best first; may be NULL or empty */
+    const json_t *notes;                 /* failures of related searches: [{"verdict","phase","text","count"}]; may be NULL or empty */
     int64_t attempt;                     /* of this shape, from 1 */
     int64_t prompt_tokens;               /* a prompt has no more, by llm_tokens_estimate */
     int64_t tokens_left;                 /* of the job's budget */
@@ -89,6 +90,9 @@ bool agent_attempt(const struct agent_input *in, struct agent_attempt *ret, stru
 bool agent_brief(const struct agent_input *in, struct buf *to, json_t **ret_sections, struct err *err) MUST_CHECK;
 /* The form that an answer, and a candidate, must have: the task as the model is told it. Static text. */
 const char *agent_task_text(void);
+
+/* Of a cap, for lessons and for notes: what is worth asking the knowledge layer for. */
+int64_t agent_lesson_tokens(int64_t prompt_tokens);
 
 /* ---- agent_move.c ---- */
 struct agent_choice { enum agent_move move; int parent, other; int depth; };   /* indices into the past, -1: none; depth: of mending */

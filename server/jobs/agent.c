@@ -316,6 +316,7 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
     struct err err = {0};
     cleanup(json) json_t *baseline = NULL;
     cleanup(agent_attempt) struct agent_attempt t = {.outcome = ATTEMPT_UNUSABLE};
+    cleanup(recalled) struct recalled known = {.lessons = NULL};
     cleanup(recording) struct recording rec = {.j = r->j, .hash = json_str(job_shape(r->job, index), "shape_hash", ""),
                                                .number = json_int(job_shape(r->job, index), "attempts", 0) + 1};
     const char *replays = json_str(r->job, "replays", NULL);
@@ -329,7 +330,9 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
         !run_gen_input(r, index, left, NULL, &past, &in, &err))
         return run_fail(r, &err);
     cleanup(mem) void *memory = past;
-    struct agent_input a = {.in = &in, .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
+    if (!recall(r->j, &r->shape, past, in.past_count, agent_best(&in), &known, &err))
+        return run_fail(r, &err);
+    struct agent_input a = {.lessons = known.lessons, .notes = known.notes, .in = &in, .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
                             .attempt = rec.number, .prompt_tokens = r->j->config.prompt_tokens, .tokens_left = tokens_left(r),
                             .deadline_ns = run_wall_limit_ns(r), .stopped = is_stopped, .stopped_ctx = r, .port = &port};
     bool ok = g->attempt(&a, &t, &err);
