@@ -67,6 +67,7 @@
     N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
     N(estimates, "estimates", 48, 0, 256, "settings", "estimated by the emulator before the first of a shape is measured; 0: none")  \
     N(estimate_processes, "estimate-processes", 0, 0, 16, "processes", "that make them at once; 0: one for every two processors")   \
+    T(card_lock, "card-lock", NULL, false, "a file that judges of one card share, so that one has it at a time; default: card.lock in --data, with --runner none") \
     N(llm_connect_ms, "llm-connect-ms", 10000, 1, 600000, "milliseconds", "to reach the model's endpoint")                           \
     N(llm_first_byte_ms, "llm-first-byte-ms", 120000, 1, 3600000, "milliseconds", "until the first byte of an answer")                \
     N(llm_stall_ms, "llm-stall-ms", 60000, 1, 3600000, "milliseconds", "between two bytes of an answer")                              \

@@ -44,7 +44,7 @@ struct server {
     struct app app;
     struct preset_set presets;
     json_t *seeds;
-    char *static_dir, *openapi, *ops_dir, *thesaurus;
+    char *static_dir, *openapi, *ops_dir, *card_lock, *thesaurus;
     char target[TARGET_SIZE];
 };
 
@@ -204,7 +204,7 @@ static struct spawn_config spawn_settings(const struct server *s)
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
                                  .sandbox_minimum = c->sandbox_minimum, .device = c->device,
-                                 .wall_limit_ns = c->judge_wall_seconds * 1000000000};
+                                 .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 
 static bool open_http(struct server *s, struct err *err)
@@ -262,6 +262,8 @@ static bool start(struct server *s, struct err *err)
     s->app.http = s->http;
     s->app.static_dir = s->static_dir;
     s->app.openapi_path = s->openapi;
+    const bool elsewhere = c->runner && *c->runner;      /* the judges run where this folder may not be */
+    s->card_lock = c->card_lock && *c->card_lock ? xstrdup(c->card_lock) : elsewhere ? NULL : xfmt("%s/card.lock", c->data);
     struct spawn_config spawn = spawn_settings(s);
     app_open(&s->app, &spawn);
     choose_target(s);
@@ -300,6 +302,7 @@ static void stop(struct server *s)
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);
+    free(s->card_lock);
     free(s->thesaurus);
 }
 

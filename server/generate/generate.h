@@ -28,7 +28,8 @@ struct gen_input {
     bool measured;                      /* times are measurements (a card), not estimates */
     /*
      * What is known before anything was judged; either may be NULL. Both are kept with the job, so that a restart sees the same.
-     * estimates: [{"template","params","ns": by the emulator | null where it does not compile or run,"why"?}], never measurements.
+     * estimates: [{"template","params","ns": by the emulator | null where it does not compile or run,"why"?,"resources"?}], never
+     * measurements. resources: the compiler's figures of each kernel; what spills is not tried, nor what costs more registers.
      * neighbours: the best settings of the nearest shapes, nearest first: [{"template","params","shape"?: text to show}].
      */
     const json_t *estimates, *neighbours;

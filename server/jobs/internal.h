@@ -233,6 +233,10 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
 /* The folder that the judge is to look for this operator in; the caller frees. */
 char *op_folder(const struct op *op);
 
+/* ---- estimates.c: what candidates take by the emulator's estimate; here: not where the runner would put a judge ---- */
+bool estimates_ask(struct jobs *j, const struct shape *s, json_t *candidates, bool here, judge_cancelled *cancelled, void *ctx, json_t **ret,
+                   struct err *err) MUST_CHECK;   /* *ret: [{"ns": N | null,"why"?,"resources"?}], one each; new reference */
+
 /* ---- prior.c: what is known of a shape before anything of it was judged ---- */
 bool prior_load(struct run *r, int index, json_t **ret, struct err *err) MUST_CHECK;   /* *ret NULL: not made yet */
 enum step_result prior_make(struct run *r, int index, const struct generator *g);

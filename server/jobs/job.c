@@ -207,7 +207,7 @@ static void copy_members(json_t *to, const json_t *from, const char *const *keys
 
 void event_proposed(struct store_batch *b, const json_t *record)
 {
-    static const char *const keys[] = {"shape_hash", "is_baseline", "origin", NULL}, *const inner[] = {"language", "notes", NULL};
+    static const char *const keys[] = {"shape_hash", "is_baseline", "origin", NULL}, *const inner[] = {"language", "notes", "parent", NULL};
     cleanup(json) json_t *doc = json_object();
     json_put_str(doc, "candidate", json_str(record, "id", ""));
     copy_members(doc, record, keys);
