@@ -140,6 +140,20 @@ void sections_common(struct prompt *p, const struct agent_input *in);    /* all 
 void sections_move(struct prompt *p, const struct agent_input *in, const struct agent_choice *choice);
 void sections_mend(struct prompt *p, const struct agent_input *in, const char *answer, const char *fault);
 
+void sections_ideas(struct prompt *p, const struct gen_input *in);       /* what was tried, in its authors' words */
+
+/* ---- agent_reflect.c ---- */
+/* Nothing got better for a while, and nobody looked back on that yet. */
+bool agent_reflection_due(const struct gen_input *in);
+const char *agent_last_reflection(const struct gen_input *in);           /* borrowed; NULL: there is none */
+void sections_reflect(struct prompt *p, const struct agent_input *in);
+int64_t agent_reflection_tokens(void);                                   /* the most that one may have */
+char *agent_take_reflection(const struct llm_reply *reply);              /* the caller frees; NULL: there is none in it */
+char *agent_cut_words(const char *text, size_t most);                    /* never within a character; the caller frees */
+/* One text for several lessons [{"id","situation","action"}]; the texts are the caller's. ERR_UPSTREAM: the answer holds none. Blocks. */
+bool agent_summarise(const struct agent_port *port, const json_t *lessons, int64_t tokens_most, struct llm_account *account, char **ret_situation, char **ret_action,
+                     struct err *err) MUST_CHECK;
+
 /* ---- agent_answer.c ---- */
 /* The candidate in an answer, without parent and lessons; false: `why` says what is missing or wrong. New reference. */
 bool answer_candidate(const struct agent_input *in, const struct llm_reply *reply, json_t **ret, char *why, size_t why_size);

@@ -342,7 +342,7 @@ void sections_common(struct prompt *p, const struct agent_input *a)
 /* ---- the move ---- */
 
 /* What was tried, in its authors' words, so that it is not tried again. */
-static void add_ideas(struct prompt *p, const struct gen_input *in)
+void sections_ideas(struct prompt *p, const struct gen_input *in)
 {
     struct buf *to = NULL;
     for (int i = in->past_count - 1, shown = 0; i >= 0 && shown < IDEAS_SHOWN; i--) {
@@ -394,8 +394,12 @@ void sections_move(struct prompt *p, const struct agent_input *a, const struct a
     }
     if (c->other >= 0)
         add_parent(p, a->in, c->other, "the other one");
-    if (c->move != MOVE_REPAIR)
-        add_ideas(p, a->in);
+    if (c->move != MOVE_REPAIR) {
+        const char *looked_back = agent_last_reflection(a->in);
+        sections_ideas(p, a->in);
+        if (looked_back)
+            buf_str(prompt_part(p, SECTION_MOVE, true, "what you said when you looked back on this search"), looked_back);
+    }
 }
 
 void sections_mend(struct prompt *p, const struct agent_input *a, const char *answer, const char *fault)

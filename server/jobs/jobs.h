@@ -137,6 +137,9 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
  * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
+/* Counts what a language model was asked outside of jobs: for the metrics. */
+struct llm_account;
+void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *account);
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
