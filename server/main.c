@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -37,6 +38,7 @@ struct server {
     struct store *store;
     struct auth *auth;
     struct know *know;
+    atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
     struct http_server *http;
     struct app app;
@@ -165,16 +167,34 @@ static bool open_state(struct server *s, struct err *err)
     return tokens_load(&s->app, err) && read_admin_tokens(s, err);
 }
 
+static bool is_stopping(void *ctx)
+{
+    return ((struct server *)ctx)->stopping;
+}
+
+/* On the knowledge layer's thread. */
+static bool measure_again(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+{
+    struct server *s = ctx;
+    struct comparison c;
+    if (!jobs_measure(s->jobs, a, b, is_stopping, s, &c, err))
+        return false;
+    *ret_ratio = c.ratio;
+    *ret_low = c.low;
+    *ret_high = c.high;
+    return true;
+}
+
 static bool open_knowledge(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
-                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus};
+                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
         return err_wrap(err, "the knowledge layer");
     s->app.know = s->know;
-    return know_start(s->know, err);
+    return true;
 }
 
 static struct spawn_config spawn_settings(const struct server *s)
@@ -252,13 +272,15 @@ static bool start(struct server *s, struct err *err)
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
         .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know};
     store_on_events(s->store, on_events, s->http);
-    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
+    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && know_start(s->know, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
 
 static void stop(struct server *s)
 {
     if (s->http)
         http_stop(s->http, REQUEST_GRACE_NS);
+    s->stopping = true;
+    know_stop(s->know);              /* it may be asking the jobs for a judgement */
     if (s->jobs)
         jobs_stop(s->jobs);
     if (s->store)

@@ -120,6 +120,12 @@ bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order 
  * best. ERR_CONFLICT: it is not held, or was refused.
  */
 bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
+/*
+ * How much faster candidate a is than b, of one shape, measured side by side now (or estimated, where both were). Waits for a judge.
+ * ERR_UNPROCESSABLE: they cannot be compared here.
+ */
+struct comparison { double ratio, low, high; };
+bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
