@@ -65,6 +65,7 @@ void know_close(struct know *k)
         know_wake(k);
         pthread_join(k->thread, NULL);
     }
+    free(k->round_after);
     index_free(k->index);
     thesaurus_free(k->thesaurus);
     pthread_rwlock_destroy(&k->lock);
