@@ -26,7 +26,7 @@
 #define RRF_K 60.0
 #define ACTION_WEIGHT 0.8
 #define TAG_WORDS_WEIGHT 0.7
-#define WEIGHT_TAGS 0.6
+#define WEIGHT_TAGS 1.0
 #define WEIGHT_BM25 1.0
 #define WEIGHT_VECTORS 0.5
 #define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
@@ -202,6 +202,8 @@ static void add_text(const struct thesaurus *t, const json_t *lesson, struct ter
     words_terms(t, action, strlen(action), ACTION_WEIGHT, terms);
     words_ngrams(situation, strlen(situation), 1, ngrams);
     words_ngrams(action, strlen(action), ACTION_WEIGHT, ngrams);
+    words_concepts(t, situation, strlen(situation), VECTOR_CONCEPT, ngrams);
+    words_concepts(t, action, strlen(action), VECTOR_CONCEPT * ACTION_WEIGHT, ngrams);
     json_array_foreach(json_object_get(lesson, "tags"), i, tag) {
         const char *text = json_string_value(tag), *name = text ? strchr(text, '/') : NULL;
         if (!name)
@@ -308,14 +310,15 @@ static bool passes(const struct filter *f, int doc)
     if (d->dead || (!f->q->ended_too && d->state != LESSON_ACTIVE))
         return false;
     for (int i = 0; i < d->tag_count; i++) {
-        const char *tag = f->ix->tags[d->tags[i]];
         uint8_t *known = &f->known[d->tags[i]];
-        if (*known == TAG_UNKNOWN)
-            *known = (uint8_t)judge_tag(f, tag);
-        if (*known == TAG_FITS)
-            fits |= 1u << tag_facet(tag);
-        else if (*known == TAG_CONTRADICTS)
-            contradicts |= 1u << tag_facet(tag);
+        if (*known == TAG_UNKNOWN) {
+            const char *tag = f->ix->tags[d->tags[i]];
+            *known = (uint8_t)(judge_tag(f, tag) | tag_facet(tag) << 2);
+        }
+        if ((*known & 3) == TAG_FITS)
+            fits |= 1u << (*known >> 2);
+        else if ((*known & 3) == TAG_CONTRADICTS)
+            contradicts |= 1u << (*known >> 2);
     }
     return !(contradicts & ~fits);
 }
@@ -355,9 +358,10 @@ static int by_score(const void *a, const void *b)
 static int take_best(const struct filter *f, const float *sums, struct ranked *list)
 {
     int n = 0;
+    float least = 0;                     /* more than this is needed: equal scores go to those that came first */
     for (int doc = 0; doc < f->ix->count; doc++) {
         struct ranked r = {doc, sums[doc]};
-        if (r.score <= 0 || (n == LIST_DEPTH && by_score(&r, &list[0]) > 0) || !passes(f, doc))
+        if (r.score <= least || !passes(f, doc))
             continue;
         int i;
         if (n < LIST_DEPTH) {
@@ -375,6 +379,7 @@ static int take_best(const struct filter *f, const float *sums, struct ranked *l
             }
         }
         list[i] = r;
+        least = n == LIST_DEPTH ? list[0].score : 0;
     }
     if (n)
         qsort(list, (size_t)n, sizeof *list, by_score);
@@ -424,15 +429,19 @@ static void want_tags(const struct index *ix, const struct index_query *q, float
     add_up(wants, n, sums);
 }
 
-static struct found *found_of(struct found *list, int *count, int most, int doc)
+#define FOUND_SLOTS 1024                 /* more than twice what three lists can hold */
+struct union_of { int count; struct found list[3 * LIST_DEPTH]; int16_t slots[FOUND_SLOTS]; };   /* slots: place in list + 1, by document */
+
+static struct found *found_of(struct union_of *u, int doc)
 {
-    for (int i = 0; i < *count; i++)
-        if (list[i].doc == doc)
-            return &list[i];
-    if (*count == most)
-        return NULL;
-    list[*count] = (struct found){.doc = doc};
-    return &list[(*count)++];
+    unsigned i = (unsigned)(rng_mix((uint64_t)doc) & (FOUND_SLOTS - 1));
+    while (u->slots[i] && u->list[u->slots[i] - 1].doc != doc)
+        i = (i + 1) & (FOUND_SLOTS - 1);
+    if (!u->slots[i]) {
+        u->list[u->count] = (struct found){.doc = doc};
+        u->slots[i] = (int16_t)++u->count;
+    }
+    return &u->list[u->slots[i] - 1];
 }
 
 static int by_found(const void *a, const void *b)
@@ -442,14 +451,12 @@ static int by_found(const void *a, const void *b)
 }
 
 /* Equal scores share a rank: tags alone often say the same of many. */
-static void take_list(const struct ranked *list, int n, double weight, int which, struct found *all, int *count, int most)
+static void take_list(const struct ranked *list, int n, double weight, int which, struct union_of *all)
 {
     int rank = 0;
     for (int i = 0; i < n; i++) {
         rank = i && list[i].score == list[i - 1].score ? rank : i + 1;
-        struct found *f = found_of(all, count, most, list[i].doc);
-        if (!f)
-            continue;
+        struct found *f = found_of(all, list[i].doc);
         f->parts.fused += weight / (RRF_K + rank);
         if (which == 0)
             f->parts.tag_rank = rank;
@@ -466,8 +473,7 @@ static void take_list(const struct ranked *list, int n, double weight, int which
 int index_find(const struct index *ix, const struct index_query *q, struct found *ret, int most)
 {
     struct ranked list[LIST_DEPTH];
-    struct found all[3 * LIST_DEPTH];
-    int count = 0;
+    struct union_of all = {.count = 0};
     cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1), *memory = xarray((size_t)ix->count + 1, sizeof(float));
     const struct filter f = {ix, q, known};
     static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS};
@@ -481,17 +487,18 @@ int index_find(const struct index *ix, const struct index_query *q, struct found
         else
             want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), memory);
         int n = take_best(&f, memory, list);
-        take_list(list, n, weights[which], which, all, &count, 3 * LIST_DEPTH);
+        take_list(list, n, weights[which], which, &all);
     }
-    for (int i = 0; i < count; i++) {
-        all[i].parts.trust = ix->docs[all[i].doc].trust;
-        all[i].parts.score = all[i].parts.fused * (q->without & LESSON_PART_TRUST ? 1 : TRUST_FLOOR + (1 - TRUST_FLOOR) * all[i].parts.trust);
+    for (int i = 0; i < all.count; i++) {
+        struct lesson_parts *p = &all.list[i].parts;
+        p->trust = ix->docs[all.list[i].doc].trust;
+        p->score = p->fused * (q->without & LESSON_PART_TRUST ? 1 : TRUST_FLOOR + (1 - TRUST_FLOOR) * p->trust);
     }
+    if (all.count)
+        qsort(all.list, (size_t)all.count, sizeof *all.list, by_found);
+    const int count = all.count < most ? all.count : most;
     if (count)
-        qsort(all, (size_t)count, sizeof *all, by_found);
-    count = count < most ? count : most;
-    if (count)
-        memcpy(ret, all, (size_t)count * sizeof *ret);
+        memcpy(ret, all.list, (size_t)count * sizeof *ret);
     return count;
 }
 

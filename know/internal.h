@@ -69,6 +69,7 @@ struct trust trust_read(const json_t *lesson);
 void trust_write(json_t *lesson, const struct trust *t);
 
 /* ---- words.c ---- */
+#define VECTOR_CONCEPT 4.0               /* in the vectors a concept stands for a word, whose n-grams are some seven */
 #define TERM_CONCEPT 1                   /* a term that stands for a group of the thesaurus */
 struct term { uint64_t hash; float weight; int flags; };
 struct terms { int count, capacity, slot_count; struct term *list; int *slots; };   /* slots: places in list by hash, 0 is empty */
@@ -81,6 +82,8 @@ bool thesaurus_parse(const json_t *doc, struct thesaurus **ret, struct err *err)
 void thesaurus_free(struct thesaurus *t);
 /* Stems of the text's words with `weight`, and the concepts that its words name; equal terms are added up. */
 void words_terms(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to);
+/* The concepts alone. */
+void words_concepts(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to);
 /* Concepts near those that are in `to` already, at a part of their weight: for queries. */
 void words_near(const struct thesaurus *t, struct terms *to);
 /* Hashed n-grams of the characters of the text's words. */
@@ -123,7 +126,7 @@ struct know {
     pthread_t thread;
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
-    atomic_llong notes, steps;           /* since the start */
+    char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
 bool know_commit(struct know *k, struct store_batch *b, const json_t *const *docs, int count, struct err *err) MUST_CHECK;
@@ -132,3 +135,18 @@ bool know_commit(struct know *k, struct store_batch *b, const json_t *const *doc
 double student_95(int degrees);          /* the factor of a two-sided 95 % interval */
 json_t *effect_encode(double mean_log_ratio, double half_width, int pairs);
 void event_learned(struct store_batch *b, const json_t *lesson);
+/* Absent is no error: *ret is NULL then. */
+bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **ret, struct err *err) MUST_CHECK;
+
+/* ---- notes.c ---- */
+bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;
+
+/* ---- learn.c ---- */
+#define STORE_KEY_MAX 512
+void event_retired(struct store_batch *b, const json_t *lesson, const char *reason);
+void lesson_end(json_t *doc, enum lesson_state state, const char *why);
+
+/* ---- teach.c ---- */
+#define TEACH_MAX 160                    /* lessons that one shape can change: parameters of an operator's templates */
+/* What a shape's search has shown, into the batch; the lessons that say so are the caller's to commit and release. */
+bool teach_shape(struct know *k, struct store_batch *b, const json_t *entry, json_t *docs[TEACH_MAX], int *ret_count, struct err *err) MUST_CHECK;

@@ -15,8 +15,8 @@
  *   "trust":{"alpha","beta","mean","lower"},"uses","wins","source":"template"|"agent"|"external"|"operator"|"consolidation","by",
  *   "created","updated","supersedes":[ids],"superseded_by"?,"why_ended"?}
  *   effect.ratio: time without / time with the lesson, above 1 is faster.
- * Note (STORE_NOTE, by "SHAPE_HASH/signature"; listed by shape hash) {"shape_hash","op","signature","verdict","phase","text","roots":[ids],
- *   "count","candidates":[ids],"first","last"}
+ * Notes (STORE_NOTE, by shape hash; listed by "op/NAME") {"shape_hash","op","notes":[{"signature","verdict","phase","text","count","roots":[ids],
+ *   "candidates":[ids],"first","last"}...newest last]}
  *
  * Events: lesson.learned {"lesson","tags","source"}, lesson.retired {"lesson","reason"}, lesson.changed {"lesson","what"},
  * lesson.step {"step","kind","lessons"} and lesson.undone {"step","kind","lessons"} of consolidation.
@@ -59,7 +59,8 @@ struct know_config {
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */
 bool know_open(const struct know_config *config, struct store *store, struct know **ret, struct err *err) MUST_CHECK;
 bool know_start(struct know *k, struct err *err) MUST_CHECK;   /* the thread that learns and consolidates */
-void know_close(struct know *k);         /* waits for the write in progress */
+void know_stop(struct know *k);          /* ends the thread, waits for what it is at; NULL is fine. All else goes on */
+void know_close(struct know *k);
 
 /* ---- finding ---- */
 /*
@@ -133,17 +134,17 @@ bool notes_retrieve(struct know *k, const char *shape_hash, const char *parent, 
 /* A candidate was judged (its record; before: what was the best, may be NULL). Nothing is put where nothing can be learnt. */
 void know_put_judged(struct store_batch *b, const json_t *record, double best_before_speedup);
 /* The search for a shape of a job is over. */
-void know_put_closed(struct store_batch *b, const char *job, const char *shape_hash);
+void know_put_closed(struct store_batch *b, const char *job, const char *shape_hash, int op_version);
 /* There is something to work off; returns at once. k may be NULL. */
 void know_wake(struct know *k);
 /* Works off all there is, in the caller's thread: for tests, and for whoever has no thread. */
 bool know_work(struct know *k, struct err *err) MUST_CHECK;
-/* What the template search is to start from, for a shape: {"lessons":[{"id","effects"}...]}; new reference, NULL: nothing is known. */
+/* What the template search is to start from at a shape: [{"id"?,"effects": effects.h}...]; new reference, NULL: nothing is known. */
 json_t *know_effects(struct know *k, const struct shape *s, bool measured);
 
 /* ---- consolidation ---- */
 bool know_consolidate(struct know *k, int *ret_steps, struct err *err) MUST_CHECK;   /* one round, in the caller's thread */
 /* Takes a step back. ERR_NOT_FOUND, ERR_CONFLICT: it was already, or a later step changed the same lessons: that one is named. */
 bool know_undo(struct know *k, const char *step, const char *by, json_t **ret, struct err *err) MUST_CHECK;
-/* For /metrics: {"active","superseded","retired","notes","pending","steps"}; new reference. */
+/* For /metrics: {"active","superseded","retired"}; new reference. */
 json_t *know_stats(struct know *k);

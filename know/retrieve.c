@@ -33,6 +33,7 @@ static void add_query(const struct know *k, const char *text, size_t bytes, doub
 {
     words_terms(k->thesaurus, text, bytes, weight, &a->terms);
     words_ngrams(text, bytes, weight, &a->ngrams);
+    words_concepts(k->thesaurus, text, bytes, VECTOR_CONCEPT * weight, &a->ngrams);
 }
 
 static void read_query(const struct know *k, const struct lesson_query *q, struct asked *a)

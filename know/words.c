@@ -93,8 +93,8 @@ static bool is_stop(const char *w, int n)
         "has", "have", "how", "i", "if", "in", "into", "is", "it", "its", "me", "my", "no", "not", "of", "on", "or", "our", "should", "so", "some",
         "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "to", "too", "us", "very", "was", "we", "what", "when",
         "where", "which", "while", "why", "will", "with", "would", "you", "your"};
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if ((int)strlen(list[i]) == n && !memcmp(list[i], w, (size_t)n))
+    for (size_t i = 0; n <= 6 && i < sizeof list / sizeof *list; i++)
+        if (list[i][0] == w[0] && !strncmp(list[i], w, (size_t)n) && !list[i][n])
             return true;
     return false;
 }
@@ -341,6 +341,13 @@ void words_terms(const struct thesaurus *t, const char *text, size_t bytes, doub
         add_parts(&words[i], weight, to);
     }
     add_concepts(t, words, n, weight, to);
+}
+
+void words_concepts(const struct thesaurus *t, const char *text, size_t bytes, double weight, struct terms *to)
+{
+    const size_t most = bytes / 2 + 1 < MOST_WORDS ? bytes / 2 + 1 : MOST_WORDS;
+    cleanup(mem) void *memory = xarray(most, sizeof(struct word));
+    add_concepts(t, memory, read_words(text, bytes, memory, (int)most), weight, to);
 }
 
 void words_near(const struct thesaurus *t, struct terms *to)

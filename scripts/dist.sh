@@ -27,6 +27,7 @@ done
 cp -rL "$build/share/proteus/ops" "$to/share/proteus/ops"
 cp -r static "$to/share/proteus/static"
 cp -r models "$to/share/proteus/models"
+cp know/thesaurus.json "$to/share/proteus/thesaurus.json"
 cp api/openapi.yaml "$to/share/proteus/openapi.yaml"
 if [ -d "$build/share/proteus/selftest" ]; then cp -rL "$build/share/proteus/selftest" "$to/share/proteus/selftest"; fi
 cp LICENSE README.md "$to/"

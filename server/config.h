@@ -16,6 +16,7 @@
     T(openapi, "openapi", NULL, false, "openapi.yaml to serve; default: share/proteus/openapi.yaml beside bin/, else the build's") \
     T(ops_dir, "ops-dir", NULL, false, "folder of the operators; default: share/proteus/ops beside bin/, else the build's")       \
     T(models_dir, "models-dir", NULL, false, "folder of the model presets; default: share/proteus/models beside bin/, else the build's")  \
+    T(thesaurus, "thesaurus", NULL, false, "the thesaurus that lessons are found by; default: share/proteus/thesaurus.json beside bin/, else the build's") \
     T(judge, "judge", NULL, false, "the program proteus-gpu; default: beside this program")                                       \
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
@@ -27,6 +28,11 @@
     T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
     T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
     T(new_signing_key, "new-signing-key", "no", false, "yes: start with a lost or another signing.key, once; clients need the new one") \
+    T(llm_url, "llm-url", NULL, false, "a language model's endpoint for jobs of generator llm, such as https://host/v1; default: none")   \
+    T(llm_protocol, "llm-protocol", "openai", false, "what it speaks: openai (chat completions) or anthropic (messages)")              \
+    T(llm_model, "llm-model", NULL, false, "the name of the model to ask for")                                                        \
+    T(llm_key, "llm-key", NULL, true, "the endpoint's key; better in the environment (PROTEUS_LLM_KEY) or a file")                    \
+    T(llm_key_file, "llm-key-file", NULL, false, "a file that holds the key")                                                         \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
     N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
     N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \
@@ -51,6 +57,10 @@
     N(observation_lines, "observation-lines", 10000, 1, 1000000, "lines", "of one import of observed shapes")                     \
     N(estimate_candidates, "estimate-candidates", 2, 0, 64, "candidates", "tried on the emulator for an observed shape's estimate; 0: none") \
     N(order_wait_s, "order-wait", 600, 0, 604800, "seconds", "a job that has waited so long goes before those that would save more") \
+    N(max_lessons, "max-lessons", 20000, 1, 1000000, "lessons", "active lessons there may be; proposing more is answered 429")           \
+    N(lesson_bytes, "lesson-bytes", 1200, 100, 16384, "bytes", "situation and action of a lesson together")                        \
+    N(max_notes, "max-notes", 64, 1, 1000, "notes", "kinds of failure that are kept of a shape")                                   \
+    N(consolidate_s, "consolidate", 300, 0, 86400, "seconds", "between two rounds of consolidating lessons; 0: none")              \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
     N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \
@@ -58,6 +68,20 @@
     N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
     N(estimates, "estimates", 48, 0, 256, "settings", "estimated by the emulator before the first of a shape is measured; 0: none")  \
     N(estimate_processes, "estimate-processes", 0, 0, 16, "processes", "that make them at once; 0: one for every two processors")   \
+    T(card_lock, "card-lock", NULL, false, "a file that judges of one card share, so that one has it at a time; default: card.lock in --data, with --runner none") \
+    N(llm_connect_ms, "llm-connect-ms", 10000, 1, 600000, "milliseconds", "to reach the model's endpoint")                           \
+    N(llm_first_byte_ms, "llm-first-byte-ms", 120000, 1, 3600000, "milliseconds", "until the first byte of an answer")                \
+    N(llm_stall_ms, "llm-stall-ms", 60000, 1, 3600000, "milliseconds", "between two bytes of an answer")                              \
+    N(llm_whole_ms, "llm-whole-ms", 900000, 1, 7200000, "milliseconds", "for one answer in all")                                       \
+    N(llm_retries, "llm-retries", 4, 0, 100, "times", "a question is asked again where that may help")                                \
+    N(llm_backoff_ms, "llm-backoff-ms", 1000, 1, 60000, "milliseconds", "the first pause before asking again; it doubles")             \
+    N(llm_retry_after_s, "llm-retry-after", 120, 0, 86400, "seconds", "the longest pause that an endpoint may ask for (retry-after)")  \
+    N(llm_answer_bytes, "llm-answer-bytes", 1048576, 1024, 16777216, "bytes", "of an answer's text")                                   \
+    N(llm_output_tokens, "llm-output-tokens", 16000, 256, 1000000, "tokens", "the most asked for in one answer")                       \
+    N(llm_prompt_tokens, "llm-prompt-tokens", 24000, 4096, 1000000, "tokens", "the most in one prompt, as estimated from its bytes")   \
+    N(llm_job_tokens, "llm-job-tokens", 1000000, 1024, 1000000000, "tokens", "budget of a job of generator llm that names none")       \
+    N(llm_consolidation_tokens, "llm-consolidation-tokens", 100000, 0, 1000000000, "tokens", "for summaries of lessons by the model, since the start; 0: none") \
+    N(llm_failures, "llm-failures", 3, 1, 100, "times", "answers in a row without a candidate, which end the search for a shape")      \
     T(seeds, "seeds", NULL, false, "a file of settings to try first, [{shape,template,params}], such as those that were fast elsewhere") \
     N(baseline_triage, "baseline-triage", 0, 0, 1, "no or yes", "1: a baseline is judged in full only where nothing beats it")        \
     N(judge_retries, "judge-retries", 2, 0, 100, "times", "a candidate is judged again after a failure of the judge")             \

@@ -1,14 +1,17 @@
 /*
  * proteusd: reads its settings, opens what there is, serves, and stops in the order in which things depend on each other:
  *
- *   store <- signing key <- jobs (runners, judges) <- HTTP
+ *   store <- signing key, knowledge <- jobs (runners, judges) <- HTTP
  *
  * Signals arrive in the main thread alone. Whatever hangs, the process is gone within five seconds of SIGTERM: what had to be
  * durable is durable by then, and the rest is judged again at the next start.
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/generate/agent.h"
+#include "server/llm/llm.h"
 #include "server/signing.h"
+#include "know/lessons.h"
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -16,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -35,12 +39,16 @@ struct server {
     struct signer signer;
     struct store *store;
     struct auth *auth;
+    struct know *know;
+    atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
+    struct llm *llm;
+    int64_t consolidation_tokens;    /* spent; the knowledge layer's thread alone */
     struct http_server *http;
     struct app app;
     struct preset_set presets;
     json_t *seeds;
-    char *static_dir, *openapi, *ops_dir;
+    char *static_dir, *openapi, *ops_dir, *card_lock, *thesaurus;
     char target[TARGET_SIZE];
 };
 
@@ -124,6 +132,26 @@ static bool read_admin_tokens(struct server *s, struct err *err)
     return add_admin_token(s->auth, buf_cstr(&text), c->admin_token_file, err);
 }
 
+/* Without an address there is no model, and jobs that want one are told so. */
+static bool open_llm(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    cleanup(buf) struct buf key = {0};
+    if (!c->llm_url || !*c->llm_url)
+        return true;
+    if (c->llm_key_file && *c->llm_key_file && !file_read(c->llm_key_file, 4096, &key, err))
+        return err_wrap(err, "--llm-key-file");
+    while (key.size && strchr(" \t\r\n", key.data[key.size - 1]))
+        key.data[--key.size] = 0;
+    const int64_t ms = 1000000;
+    struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
+                             .connect_ns = c->llm_connect_ms * ms, .first_byte_ns = c->llm_first_byte_ms * ms, .stall_ns = c->llm_stall_ms * ms,
+                             .whole_ns = c->llm_whole_ms * ms, .answer_bytes = c->llm_answer_bytes, .output_tokens = c->llm_output_tokens,
+                             .retries = (int)c->llm_retries, .backoff_ns = c->llm_backoff_ms * ms,
+                             .retry_after_most_ns = c->llm_retry_after_s * 1000 * ms};
+    return llm_open(&llm, &s->llm, err);
+}
+
 /* None at all is no fault: then there are no presets. One that cannot be read is. */
 static bool open_presets(struct server *s, struct err *err)
 {
@@ -163,12 +191,66 @@ static bool open_state(struct server *s, struct err *err)
     return tokens_load(&s->app, err) && read_admin_tokens(s, err);
 }
 
+static bool is_stopping(void *ctx)
+{
+    return ((struct server *)ctx)->stopping;
+}
+
+/* On the knowledge layer's thread. */
+static bool measure_again(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+{
+    struct server *s = ctx;
+    struct comparison c;
+    if (!jobs_measure(s->jobs, a, b, is_stopping, s, &c, err))
+        return false;
+    *ret_ratio = c.ratio;
+    *ret_low = c.low;
+    *ret_high = c.high;
+    return true;
+}
+
+static bool ask_llm(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
+{
+    struct server *s = ctx;
+    struct llm_call stoppable = *call;
+    stoppable.stopped = is_stopping;
+    stoppable.ctx = s;
+    return llm_ask(s->llm, &stoppable, ret, account, err);
+}
+
+/* On the knowledge layer's thread. What this may spend since the start has a limit of its own: it is of no job. */
+static bool summarise(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err)
+{
+    struct server *s = ctx;
+    int64_t left = s->config.llm_consolidation_tokens - s->consolidation_tokens;
+    cleanup(llm_account) struct llm_account account = {.log = NULL};
+    struct agent_port port = {.ask = ask_llm, .ctx = s, .model = llm_model(s->llm), .protocol = llm_protocol(s->llm), .output_tokens = llm_output_tokens(s->llm)};
+    bool ok = agent_summarise(&port, lessons, left, &account, ret_situation, ret_action, err);
+    s->consolidation_tokens += llm_usage_total(&account.usage);
+    if (account.tries)
+        jobs_count_llm(s->jobs, LLM_CONSOLIDATION, &account);
+    return ok;
+}
+
+static bool open_knowledge(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
+    struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
+                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
+                               .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL, .ctx = s};
+    if (!know_open(&know, s->store, &s->know, err))
+        return err_wrap(err, "the knowledge layer");
+    s->app.know = s->know;
+    return true;
+}
+
 static struct spawn_config spawn_settings(const struct server *s)
 {
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
                                  .sandbox_minimum = c->sandbox_minimum, .need = c->need, .device = c->device,
-                                 .wall_limit_ns = c->judge_wall_seconds * 1000000000};
+                                 .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 
 static bool open_http(struct server *s, struct err *err)
@@ -216,7 +298,7 @@ static bool start(struct server *s, struct err *err)
     s->app.config = c;
     if (c->default_target && *c->default_target && !target_valid(c->default_target))
         return err_set(err, ERR_INVALID, "--default-target: \"%.40s\" is not a target; one is sm_90a", c->default_target);
-    if (!open_state(s, err) || !open_http(s, err))
+    if (!open_llm(s, err) || !open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
         return false;
     s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
     s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
@@ -226,6 +308,8 @@ static bool start(struct server *s, struct err *err)
     s->app.http = s->http;
     s->app.static_dir = s->static_dir;
     s->app.openapi_path = s->openapi;
+    const bool elsewhere = c->runner && *c->runner;      /* the judges run where this folder may not be */
+    s->card_lock = c->card_lock && *c->card_lock ? xstrdup(c->card_lock) : elsewhere ? NULL : xfmt("%s/card.lock", c->data);
     struct spawn_config spawn = spawn_settings(s);
     app_open(&s->app, &spawn);
     choose_target(s);
@@ -236,23 +320,28 @@ static bool start(struct server *s, struct err *err)
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
-        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target};
+        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know,
+        .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
-    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
+    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && know_start(s->know, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
 
 static void stop(struct server *s)
 {
     if (s->http)
         http_stop(s->http, REQUEST_GRACE_NS);
+    s->stopping = true;
+    know_stop(s->know);              /* it may be asking the jobs for a judgement */
     if (s->jobs)
         jobs_stop(s->jobs);
     if (s->store)
         store_on_events(s->store, NULL, NULL);
     app_close(&s->app);
     http_close(s->http);
+    know_close(s->know);
     if (s->store)
         store_close(s->store);
+    llm_close(s->llm);
     auth_free(s->auth);
     signer_done(&s->signer);
     op_set_done(&s->ops);
@@ -261,6 +350,8 @@ static void stop(struct server *s)
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);
+    free(s->card_lock);
+    free(s->thesaurus);
 }
 
 static void *watch_stop(void *arg)

@@ -2,6 +2,7 @@
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/proteus)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/static ${CMAKE_BINARY_DIR}/share/proteus/static SYMBOLIC)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${CMAKE_BINARY_DIR}/share/proteus/models SYMBOLIC)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/know/thesaurus.json ${CMAKE_BINARY_DIR}/share/proteus/thesaurus.json SYMBOLIC)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/api/openapi.yaml ${CMAKE_BINARY_DIR}/share/proteus/openapi.yaml SYMBOLIC)
 if(TARGET proteus_jobs AND TARGET proteus_spawn)
   add_executable(proteusd main.c signing.c)

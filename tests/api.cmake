@@ -6,6 +6,7 @@ proteus_test(test_api_standing SOURCES test_api_standing.c fake_jobs.c LIBS ${AP
 proteus_test(test_api_ops SOURCES test_api_ops.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_sets SOURCES test_api_sets.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_observations SOURCES test_api_observations.c fake_jobs.c LIBS ${API_TEST_LIBS})
+proteus_test(test_api_lessons SOURCES test_api_lessons.c fake_jobs.c LIBS ${API_TEST_LIBS})
 proteus_test(test_api_events SOURCES test_api_events.c fake_jobs.c LIBS ${API_TEST_LIBS})
 add_executable(bench_fill bench/fill.c)
 target_link_libraries(bench_fill PRIVATE proteus_flags proteus_store)

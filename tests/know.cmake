@@ -1,4 +1,12 @@
-# The knowledge layer: lessons, retrieval over a labelled set, what it costs.
+# The knowledge layer: lessons, retrieval over a labelled set, what it costs, what it saves.
 set(KNOW_TEST_LIBS proteus_know proteus_store Threads::Threads)
+set(THESAURUS ${PROJECT_SOURCE_DIR}/know/thesaurus.json)
+proteus_test(test_know SOURCES test_know.c LIBS ${KNOW_TEST_LIBS} ARGS ${THESAURUS})
+proteus_test(test_know_learn SOURCES test_know_learn.c LIBS ${KNOW_TEST_LIBS})
+proteus_test(test_know_consolidate SOURCES test_know_consolidate.c LIBS ${KNOW_TEST_LIBS} ARGS ${THESAURUS})
+proteus_test(test_know_recall SOURCES test_know_recall.c LIBS ${KNOW_TEST_LIBS} ARGS ${CMAKE_CURRENT_SOURCE_DIR}/knowledge ${THESAURUS})
 add_executable(bench_retrieval bench/retrieval.c)
 target_link_libraries(bench_retrieval PRIVATE proteus_flags ${KNOW_TEST_LIBS})
+add_executable(bench_knowledge bench/knowledge.c)
+target_link_libraries(bench_knowledge PRIVATE proteus_know proteus_generate m)
+add_dependencies(bench_knowledge proteus_ops)

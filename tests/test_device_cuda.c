@@ -193,7 +193,8 @@ static int run_timing(void)
           sample.launches == device_most_launches(sets) && sample.launches < sets && sets <= device_sets_for(sample.launches) + 1);
     /* A kernel that does nothing leaves poison, not the last block's results: other poison when it is launched once more. */
     setenv("FAKE_KERNEL", "nothing", 1);
-    check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    for (int i = 0; i < 40 && fault.code == VERDICT_OK; i++)
+        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
     check_int(fault.code, VERDICT_NON_DETERMINISTIC);
     device_fault_done(&fault);
     check(!device_cuda.time_output(p, first[0], CASE_Y, after_y, &err));
@@ -259,14 +260,15 @@ static int run_untouched(void)
         struct err err = {0};
         struct device_fault fault = {0};
         check(sets_draw(p, (uint64_t)i, LAUNCHES, &err) && sets_restore(p, &err));
+        check(CU(&err, cuStreamSynchronize, d->stream));
         const CUdeviceptr *used = all->at + all->order[LAUNCHES - 1] * p->buffer_count, *idle = all->at + all->order[LAUNCHES] * p->buffer_count;
         /* The last byte of a gap is the one before a buffer, its first the one behind. */
-        const CUdeviceptr places[] = {all->at[(sets - 1) * p->buffer_count + CASE_X] + 77, used[CASE_Y] - 1, used[CASE_S] + 4 * N, idle[CASE_S], idle[CASE_Y] + 4 * N - 1, idle[3] + 5};
+        const CUdeviceptr places[] = {all->at[(sets - 1) * p->buffer_count + CASE_X] + 77 - all->fixed.at + all->fixed.back, used[CASE_Y] - 1, used[CASE_S] + 4 * N, idle[CASE_S], idle[CASE_Y] + 4 * N - 1, idle[3] + 5};
         if (i >= 0)
             *(unsigned char *)places[i] ^= 1;
         else        /* what is launched may change */
             *(unsigned char *)used[CASE_Y] ^= 1, *(unsigned char *)used[3] ^= 1;
-        check(sets_close(p, &err) && sets_look_begin(p, &err) && sets_look_end(p, false, &fault, &err));
+        check(sets_look_begin(p, &err) && sets_look_end(p, false, &fault, &err));
         check_int(fault.code, i < 0 ? VERDICT_OK : i == 0 ? VERDICT_INPUT_MODIFIED : VERDICT_OUT_OF_BOUNDS);
         check(i < 0 || strcmp(json_str(fault.detail, "what", ""), kinds[i]) == 0);
         device_fault_done(&fault);
@@ -277,48 +279,59 @@ static int run_untouched(void)
     return test_failures != 0;
 }
 
-/* Nothing of a block is where, or what, it was in the block before; buffers are aligned as by an allocator, and not better. */
+static void check_places(const struct device_program *p, int sets)
+{
+    const struct cuda_sets *all = p->sets;
+    int beside = 0, odd = 0;
+    for (int i = 0; i < sets * 4; i++) {
+        const struct arena *a = i % 4 == CASE_X ? &all->fixed : &all->open;
+        check(all->at[i] % 256 == 0 && all->at[i] > a->at && all->at[i] + 4 * N < a->at + a->bytes);
+        odd += all->at[i] % 512 != 0;
+        for (int k = 0; k < i; k++)
+            check((i % 4 == CASE_X) != (k % 4 == CASE_X) || all->at[i] + 4 * N < all->at[k] || all->at[k] + 4 * N < all->at[i]);
+    }
+    for (int set = 1; set < sets; set++)
+        beside += all->at[set * 4 + CASE_Y] - all->at[(set - 1) * 4 + CASE_Y] == all->at[set * 4 + CASE_X] - all->at[(set - 1) * 4 + CASE_X];
+    check(beside == 0 && odd > sets && odd < 3 * sets);
+}
+
+/* Nothing lies where it lay in another set-up, or holds what it held in the block before; aligned as by an allocator, and not better. */
 static int run_drawn(void)
 {
     enum { LAUNCHES = 9 };
     test_checks = test_failures = 0;
     struct device *d = NULL;
-    int sets = 0, same_place = 0, same_rotation = 0, beside = 0, odd = 0;
-    struct device_program *p = set_up(&d, "good", &sets);
-    struct cuda_sets *all = p->sets;
-    struct err err = {0};
-    CUdeviceptr before[128 * 4];
-    int64_t turned[128];
+    int sets = 0, same_rotation = 0, same_distance = 0;
+    int64_t distance[128] = {0}, turned[128] = {0};
     uint64_t poison = 0;
-    check(sets <= 128 && p->buffer_count == 4);
-    for (int block = 0; block < 2; block++) {
-        check(sets_draw(p, (uint64_t)block, LAUNCHES, &err) && all->poison != poison);
-        poison = all->poison;
-        for (int i = 0; i < sets * 4; i++) {
-            check(all->at[i] % 256 == 0);
-            odd += all->at[i] % 512 != 0;
-            same_place += block && before[i] == all->at[i];
-            before[i] = all->at[i];
+    struct err err = {0};
+    for (int setup = 0; setup < 2; setup++) {
+        struct device_program *p = set_up(&d, "good", &sets);
+        struct cuda_sets *all = p->sets;
+        check(sets <= 128 && p->buffer_count == 4);
+        check_places(p, sets);
+        for (int block = 0; block < 2; block++) {
+            check(sets_draw(p, (uint64_t)block, LAUNCHES, &err) && all->poison != poison);
+            poison = all->poison;
+            for (int set = 0; set < sets; set++) {
+                same_rotation += block && turned[set] == all->rotations[set * 3];
+                turned[set] = all->rotations[set * 3];
+            }
         }
         for (int set = 0; set < sets; set++) {
-            same_rotation += block && turned[set] == all->rotations[set * 3];
-            turned[set] = all->rotations[set * 3];
-            beside += all->at[set * 4 + CASE_S] + (4 * N + 255) / 256 * 256 == all->at[set * 4 + CASE_Y];
+            const int64_t away = (int64_t)(all->at[set * 4 + CASE_Y] - all->at[set * 4 + CASE_S]);
+            same_distance += setup && distance[set] == away;
+            distance[set] = away;
         }
-        /* Inputs are in a mapping of their own; a launch's own buffers are not between the same neighbours twice. */
-        for (int i = 0; i < sets * 4; i++) {
-            const struct arena *a = i % 4 == CASE_X ? &all->fixed : &all->open;
-            check(all->at[i] > a->at && all->at[i] + 4 * N < a->at + a->bytes);
-            for (int k = 0; k < i; k++)
-                check(i % 4 != k % 4 || all->at[i] + 4 * N < all->at[k] || all->at[k] + 4 * N < all->at[i]);
-        }
+        /* The first byte that a launch may not write is poison, as its outputs are: their end does not show. */
+        check(sets_restore(p, &err) && memcmp((void *)(all->at[CASE_Y] + 4 * N), &poison, 4) == 0);
+        /* Nor does that of inputs. */
+        check(*(float *)(all->at[CASE_X] + 4 * N) != 0 || *(float *)(all->at[CASE_X] + 4 * N + 4) != 0);
+        check(!sets_draw(p, 1, sets, &err) && !sets_draw(p, 1, 0, &err));
+        device_cuda.unload(p);
+        device_cuda.close(d);
     }
-    check(same_place < sets / 8 && same_rotation < sets / 4 && beside == 0 && odd > sets && odd < 7 * sets);
-    /* The first byte that a launch may not write is poison, as its outputs are: their end does not show. */
-    check(sets_restore(p, &err) && memcmp((void *)(all->at[CASE_Y] + 4 * N), &poison, 4) == 0);
-    check(!sets_draw(p, 1, sets, &err) && !sets_draw(p, 1, 0, &err));
-    device_cuda.unload(p);
-    device_cuda.close(d);
+    check(same_distance < sets / 2 && same_rotation < sets / 4);
     check_int(live(), 0);
     return test_failures != 0;
 }
@@ -326,7 +339,7 @@ static int run_drawn(void)
 /* Kernels that are right on their own, and in the first launches. */
 static int run_timed_attack(const char *kernel, int from, enum verdict_code code)
 {
-    enum { LAUNCHES = 8, BLOCKS = 6 };
+    enum { LAUNCHES = 8, BLOCKS = 40 };         /* one in three is replayed */
     test_checks = test_failures = 0;
     char number[16];
     snprintf(number, sizeof number, "%d", from);
@@ -339,9 +352,11 @@ static int run_timed_attack(const char *kernel, int from, enum verdict_code code
     struct device_sample sample = {0};
     for (int b = 0; b < BLOCKS && fault.code == VERDICT_OK; b++)
         check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, (uint64_t)b}, &sample, &fault, &err));
+    /* Where a mark falls into what was launched already, it is a result that differs. */
+    const bool mark = strcmp(kernel, "marks_earlier") == 0 && fault.code == VERDICT_NON_DETERMINISTIC;
     if (fault.code != code)
         fprintf(stderr, "%s: %s\n", kernel, fault.text);
-    check_int(fault.code, code);
+    check(fault.code == code || mark);
     device_fault_done(&fault);
     check_reach();
     if (!d->dead) {

@@ -20,7 +20,7 @@ enum lie {
     BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
+    DIFFERS_WHEN_TIMED, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
@@ -223,7 +223,12 @@ static bool liar_block(struct device_program *p, const struct device_time_block 
         snprintf(fault->text, sizeof fault->text, "an illegal access");
         return true;
     }
-    double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
+    if (p->lie == DIFFERS_WHEN_TIMED && p->blocks > 50) {
+        fault->code = VERDICT_NON_DETERMINISTIC;
+        snprintf(fault->text, sizeof fault->text, "a timed launch gave other bits");
+        return true;
+    }
+    double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == SKIPS_AT_FIRST || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
     double noise = rng_normal(p->lie == NOISY ? 7 : p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY || (p->lie == SHAKY_AT_FIRST && p->blocks < 300) ? 0.3 : 0.002);
     if (p->lie == UNEVEN)               /* each process is another by up to a fifth */
         ns = 5000 * (1 + 0.2 * (double)(rng_mix(p->seed) >> 40) * 0x1p-24);
@@ -295,7 +300,7 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
         memcpy(to[i] + bytes - split, p->base[i], split);
     }
     compute(p, (float *)x, (float *)w, ret_bytes);
-    if (p->lie == SKIPS_WHEN_TIMED)
+    if (p->lie == SKIPS_WHEN_TIMED || (p->lie == SKIPS_AT_FIRST && p->blocks < 250))
         memset(ret_bytes, 0x7f, (size_t)p->tensors[t].bytes);
     return true;
 }
@@ -418,6 +423,11 @@ static void test_measured(void)
         {UNEVEN, SAME_SPEED, "retest", 0, VERDICT_OK, NULL},       /* what it was before decides nothing */
         {NOISY, SAME_SPEED, "triage", 0, VERDICT_UNCLEAR, "not settled"},
         {SKIPS_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_WRONG_RESULT, "timed launch"},
+        /* Right in the last blocks: seen by looking at some before. */
+        {SKIPS_AT_FIRST, SAME_SPEED, "full", 0, VERDICT_WRONG_RESULT, "timed launch"},
+        {TWICE_AS_FAST, SKIPS_WHEN_TIMED, "triage", ERR_INTERNAL, 0, "baseline"},
+        {DIFFERS_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_NON_DETERMINISTIC, "other bits"},
+        {TWICE_AS_FAST, DIFFERS_WHEN_TIMED, "triage", ERR_INTERNAL, 0, "baseline"},
         {HIDES_WORK, SAME_SPEED, "triage", 0, VERDICT_TIMERS_DISAGREE, "wall clock"},
         {IMPOSSIBLY_FAST, SAME_SPEED, "triage", 0, VERDICT_IMPLAUSIBLE, NULL},
         {FAULT_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_FAULT, "illegal"},

@@ -55,13 +55,14 @@ int cmd_refuse(struct cli *cli);
 int cmd_verify(struct cli *cli);
 int cmd_sets(struct cli *cli);
 int cmd_observe(struct cli *cli);
+int cmd_lessons(struct cli *cli);
 int cmd_ops(struct cli *cli);
 int cmd_devices(struct cli *cli);
 int cmd_hash(struct cli *cli);
 int cmd_key(struct cli *cli);
 int cmd_token(struct cli *cli);
 int cmd_version(struct cli *cli);
-extern const struct option_spec sets_options[], observe_options[], standing_options[], reason_options[], revalidate_options[], release_options[], submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
+extern const struct option_spec lessons_options[], sets_options[], observe_options[], standing_options[], reason_options[], revalidate_options[], release_options[], submit_options[], watch_options[], page_options[], add_options[], kernels_options[], fetch_options[],
     verify_options[], key_options[], shape_options[], token_options[], no_options[];
 
 /* Prints "proteus COMMAND: text" on stderr; the exit status that fits the error. */

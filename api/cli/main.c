@@ -30,6 +30,7 @@ const struct command commands[] = {
     {"kernels", "[SHAPE_HASH]", "list the kernels that there are, or show one's manifest", 0, 1, kernels_options, cmd_kernels},
     {"sets", "[PRESET --tp N --batch N]", "the kernels of a model's decode step and what is missing; the presets there are", 0, 1, sets_options, cmd_sets},
     {"observe", "[FILE]", "import shapes that an engine logged, with their counts; without a file: what a search would save most at", 0, 1, observe_options, cmd_observe},
+    {"lessons", "[search WORDS | show LESSON | add FILE.json | retire LESSON | steps | undo STEP | notes SHAPE_HASH]", "what was learnt: look for it, propose it, end it", 0, 2, lessons_options, cmd_lessons},
     {"fetch", "SHAPE_HASH | --op NAME --axes ...", "fetch a kernel's bundle and verify it", 0, 1, fetch_options, cmd_fetch},
     {"verify", "BUNDLE.tar|DIR --key FILE", "check a bundle offline against a key that you hold; --rerun: judge it again here", 1, 1, verify_options, cmd_verify},
     {"quarantine", "SHAPE_HASH --reason TEXT", "withdraw a shape's kernel at once (admin scope)", 1, 1, standing_options, cmd_quarantine},

@@ -1,7 +1,7 @@
 /*
  * Timing, "graph-rotated": one graph of N copies of the plan in a chain, each on a buffer set of its own.
  *
- * Before each sample everything is drawn anew (cuda_sets.c): which sets are launched and in what order, where they lie, what they hold:
+ * Before each sample it is drawn anew (cuda_sets.c) which sets are launched and in what order, and what they hold:
  * the base content turned by their own number of elements, so no launch can reuse what another computed, in this block or an
  * earlier one; outputs and workspaces hold poison (a launch that does nothing is seen). Shared memory and registers are overwritten.
  * There is no untimed launch: it would change inouts. Restoring leaves dirty lines in L2, whose write-back would be charged to the
@@ -94,13 +94,13 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
         return false;
     if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
-    if (!sets_close(p, err) || !scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) ||
+    if (!scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK || !sets_look_begin(p, err))
         return fault->code != VERDICT_OK;
     sets_clock(d, &sample);
-    if (!sets_look_end(p, true, fault, err) || fault->code != VERDICT_OK)
+    if (!sets_look_end(p, sets_replays(), fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
     s->launches = launches;
     *ret = sample;

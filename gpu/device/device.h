@@ -160,6 +160,8 @@ DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
 
 struct device_ops {
     const char *kind;
+    /* What takes time in a process and touches no memory of the device: libraries, the driver's start, what card it is. NULL: nothing. open does it where it was not done. */
+    bool (*prepare)(const char *id, struct err *err);
     bool (*open)(const char *id, struct device **ret, struct err *err);
     void (*close)(struct device *d);
     bool (*info)(struct device *d, struct device_info *ret, struct err *err);
@@ -173,7 +175,7 @@ struct device_ops {
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
     /*
-     * One sample: order and places shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
+     * One sample: order shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
      * by reads, then the timed launch, then a look at what it left. Each launch has a set of its own, and some sets stay as they
      * are: device_most_launches(sets) of them at most; ret->launches says how many there were.
      */

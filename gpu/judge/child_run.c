@@ -59,14 +59,24 @@ json_t *child_fault_encode(const struct device_fault *f)
 
 /* ---- open, scan, load ---- */
 
+static bool find_device(struct child_state *s, const char *id, struct err *err)
+{
+    if (!s->ops)
+        s->ops = device_find(id);
+    return s->ops || err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+}
+
+bool child_do_prepare(struct child_state *s, const json_t *job, struct err *err)
+{
+    return find_device(s, json_str(job, "device", "sim"), err) && (!s->ops->prepare || s->ops->prepare(json_str(job, "device", "sim"), err)) && child_answer(json_object(), err);
+}
+
 bool child_do_open(struct child_state *s, const json_t *job, struct err *err)
 {
     const char *id = json_str(job, "device", "sim");
     struct device_info info = {0};
-    if (!s->ops)
-        s->ops = device_find(id);
-    if (!s->ops)
-        return err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+    if (!find_device(s, id, err))
+        return false;
     const char *library = json_str(job, "audit_library", NULL);
     if (library && !s->ops->audit_prepare)
         return err_set(err, ERR_UNAVAILABLE, "a device of kind %s cannot be audited", s->ops->kind);

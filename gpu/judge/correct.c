@@ -9,6 +9,7 @@
 #include "gpu/judge/internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t,
@@ -163,12 +164,14 @@ static void hide(struct verdict *v)
 }
 
 /*
- * A regime's comparison goes on beside the next regime's runs: the children compute then, and this process would only wait. It
- * reads what nobody changes until it is settled: the regime's inputs, reference and baseline, and outputs of its own. It waits
- * until the next regime's first run is asked for; the baseline's outputs stay in its child's memory as long.
+ * A regime's comparison goes on beside the next regimes' runs, as many at once as there are CPUs: the children compute then, and this
+ * process would only wait, with a card in hand. It reads what nobody changes until it is settled: the regime's inputs, reference and
+ * baseline, and outputs of its own. It waits until the next regime's first run is asked for; the baseline's outputs stay in its child's
+ * memory as long. They are settled in order.
  */
 struct comparison {
     bool waiting, running;
+    atomic_bool ready;
     pthread_t thread;
     struct judge *j;
     struct judge_side *s;
@@ -183,12 +186,13 @@ static void *comparison_run(void *ctx)
 {
     struct comparison *c = ctx;
     compare_outputs(c->j, c->s, c->regime, c->outputs, c->written, c->poison, c->results);
+    atomic_store(&c->ready, true);
     return NULL;
 }
 
 static void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
 {
-    *c = (struct comparison){.waiting = true, .j = j, .s = s, .regime = regime, .poison = poison};
+    c->waiting = true, c->j = j, c->s = s, c->regime = regime, c->poison = poison;
     for (int t = 0; t < j->op->tensor_count; t++) {
         c->outputs[t] = steal(&s->outputs[t]);
         c->written[t] = steal(&s->written[t]);
@@ -197,7 +201,7 @@ static void comparison_plan(struct comparison *c, struct judge *j, struct judge_
 
 static void comparison_start(struct comparison *c)
 {
-    if (!c->waiting)
+    if (!c || !c->waiting)
         return;
     c->waiting = false;
     baseline_keep(c->j, c->regime);
@@ -217,33 +221,55 @@ static void comparison_end(struct comparison *c)
         c->outputs[t] = NULL, c->written[t] = NULL;
     }
 }
-DEFINE_CLEANUP(comparison, struct comparison, comparison_end(it))
 
-/* Waits for it, judges it, records it. Nothing was started: nothing to do. */
+/* Of one round, by regime. */
+struct comparisons { int begun, settled, most; struct comparison list[INPUTS_MAX_REGIMES]; };
+
+static struct comparisons *comparisons_new(void)
+{
+    struct comparisons *all = xalloc(sizeof *all);
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    all->most = cpus < 1 ? 1 : cpus > INPUTS_MAX_REGIMES ? INPUTS_MAX_REGIMES : (int)cpus;
+    return all;
+}
+
+static void comparisons_free(struct comparisons *all)
+{
+    for (int i = all->settled; i < all->begun; i++)
+        comparison_end(&all->list[i]);
+    free(all);
+}
+DEFINE_CLEANUP(comparisons, struct comparisons *, comparisons_free(*it))
+
+static struct comparison *newest(struct comparisons *all)
+{
+    return all->begun > all->settled ? &all->list[all->begun - 1] : NULL;
+}
+
+/* Waits for it, judges it, records it. */
 static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
 {
     struct judge *j = c->j;
-    if (!j)
-        return true;
     comparison_start(c);
     comparison_end(c);
-    c->j = NULL;
     STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
     json_array_append_new(records, regime_record(j, c->regime, c->results));
     regime_used(j, c->regime);
     return true;
 }
 
-/* ---- two runs, equal bits ---- */
-
-static void outputs_copy(const struct judge *j, void *const *from, void **to)
+/* The oldest, until only `left` of them or those that still go on are left. *ret_regime is the one that v is of. */
+static bool settle_to(struct comparisons *all, int left, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
 {
-    for (int t = 0; t < j->op->tensor_count; t++)
-        if (from[t]) {
-            to[t] = xalloc_large((size_t)j->tensors[t].bytes);
-            memcpy(to[t], from[t], (size_t)j->tensors[t].bytes);
-        }
+    while (all->begun - all->settled > left || (all->begun > all->settled && atomic_load(&all->list[all->settled].ready))) {
+        struct comparison *c = &all->list[all->settled++];
+        *ret_regime = c->regime;
+        STEP(settle(c, records, v, err));
+    }
+    return true;
 }
+
+/* ---- two runs, equal bits ---- */
 
 struct images { void *list[OP_MAX_TENSORS]; };
 static void images_done(struct images *i)
@@ -333,7 +359,8 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     cleanup(images) struct images before = {0};
     int64_t element = 0;
     STEP(first_run(j, s, &first, previous, v, err));
-    outputs_copy(j, s->outputs, before.list);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        before.list[t] = steal(&s->outputs[t]);
     STEP(run_once(j, s, &second, "correct", v, err));
     int t = runs_differ(j, s, before.list, &element);
     if (t < 0) {
@@ -404,15 +431,14 @@ static bool run_regime(struct judge *j, int r, struct comparison *previous, stru
     return baseline_take(j, r, v, err);
 }
 
-/* Runs a regime and settles the one before, whose verdict comes first: *ret_regime is the one that v is of. */
-static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
+/* Runs a regime, and settles earlier ones, whose verdicts come first: *ret_regime is the one that v is of. */
+static bool one_regime(struct judge *j, int r, struct comparisons *all, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
     cleanup(verdict) struct verdict ran = {.code = VERDICT_OK};
     struct err why = {0};
-    bool ok = run_regime(j, r, c, &ran, &why);
-    *ret_regime = c->j ? c->regime : r;
-    STEP(settle(c, records, v, err));
+    bool ok = run_regime(j, r, newest(all), &ran, &why);
+    STEP(settle_to(all, ok && ran.code == VERDICT_OK ? all->most - 1 : 0, records, ret_regime, v, err));
     *ret_regime = r;
     if (!ok)
         return err_set(err, why.code, "%s", why.text);
@@ -421,20 +447,26 @@ static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *rec
         ran = (struct verdict){0};
         return true;
     }
-    comparison_plan(c, j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
+    comparison_plan(&all->list[all->begun++], j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
     /* where regimes are not kept, two of them would be too much to hold */
-    return j->keep_regimes || settle(c, records, v, err);
+    return j->keep_regimes || settle_to(all, 0, records, ret_regime, v, err);
 }
 
 /* What needs no card is done before it is ours: the children stand in their sandboxes, and what each regime must give is known. */
 static bool before_card(struct judge *j, struct verdict *v, struct err *err)
 {
-    for (int i = 0; i < SIDES && j->on_card; i++)
-        if (j->sides[i].present)
+    for (int i = 0; i < SIDES; i++)
+        if (j->sides[i].present) {
             STEP(run_shape(j, &j->sides[i], v, err));
-    for (int r = 0; r < j->regime_count && j->on_card && j->keep_regimes; r++)
+            STEP(run_prepare_ask(j, &j->sides[i], v, err));
+        }
+    for (int r = 0; r < j->regime_count && j->keep_regimes; r++)
         if (!regime_reference(j, r, err))
             return false;
+    card_prepare();
+    for (int i = 0; i < SIDES; i++)
+        if (j->sides[i].present)
+            STEP(run_prepare_take(j, &j->sides[i], v, err));
     return true;
 }
 
@@ -449,7 +481,8 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
         if ((!s->run.alive || s->run.role != role) && !run_start(j, s, role, err))
             return false;
     }
-    STEP(before_card(j, v, err));
+    if (j->on_card)
+        STEP(before_card(j, v, err));
     for (int i = 0; i < SIDES; i++)
         if (j->sides[i].present)
             STEP(run_open_ask(j, &j->sides[i], j->device, v, err));
@@ -466,11 +499,11 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
 bool correct_round(struct judge *j, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *records = json_array();
-    cleanup(comparison) struct comparison c = {0};
+    cleanup(comparisons) struct comparisons *all = comparisons_new();
     STEP(ready(j, v, err));
     for (int r = 0; r <= j->regime_count; r++) {
-        int of = r < j->regime_count ? r : r - 1;
-        if (r < j->regime_count ? !one_regime(j, r, &c, records, &of, v, err) : !settle(&c, records, v, err))
+        int of = r;
+        if (r < j->regime_count ? !one_regime(j, r, all, records, &of, v, err) : !settle_to(all, 0, records, &of, v, err))
             return false;
         if (v->code != VERDICT_OK) {
             if (inputs_regime_hidden(j->op, of))
@@ -494,8 +527,7 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
 bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
-    struct comparison none = {.waiting = false};
-    STEP(run_twice(j, s, 0, &none, v, err));
+    STEP(run_twice(j, s, 0, NULL, v, err));
     return regime_reference(j, 0, err) && check_outputs(j, s, 0, s->outputs, j->poison[1], "emulate", NULL, v, err);
 }
 

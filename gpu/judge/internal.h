@@ -61,7 +61,7 @@ struct judge_side {
 /* Inputs, reference results and the baseline's own results of one regime. */
 struct judge_regime {
     uint64_t seed;
-    bool made, referenced;
+    bool made, asked, referenced;
     struct shared in;
     void *inputs[OP_MAX_TENSORS];       /* into `in` */
     double *reference[OP_MAX_TENSORS];
@@ -166,10 +166,15 @@ bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
 bool regime_ahead(struct judge *j, int r, struct err *err);
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
+/* Asks the reference and goes on; regime_reference waits for it then. Nothing else may be asked of it between. */
+bool regime_reference_ask(struct judge *j, int r, struct err *err) MUST_CHECK;
 void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);
 /* A reference for these inputs; results[t] by tensor, the caller frees. */
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err) MUST_CHECK;
+/* The same in two: it works in between. The inputs must stay as they are; reference_end must follow, or the child's end. */
+bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err) MUST_CHECK;
+bool reference_end(struct judge *j, double **results, struct err *err) MUST_CHECK;
 /* Says the shape to a fresh child, with the memory for what it gives. */
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
@@ -207,6 +212,9 @@ struct run_order {
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
 /* Says the shape to a child that was started, once. */
 bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+/* The driver's start, which needs no card: asked of both sides, then taken. */
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 /* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
 int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */

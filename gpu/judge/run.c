@@ -37,7 +37,7 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
                                                 VERDICT_RACE,           VERDICT_BARRIER_DIVERGENCE,
                                                 VERDICT_MISALIGNED,     VERDICT_STATE_CARRIED,
                                                 VERDICT_FAULT,          VERDICT_TIMEOUT,
-                                                VERDICT_RESOURCE_LIMIT};
+                                                VERDICT_RESOURCE_LIMIT, VERDICT_NON_DETERMINISTIC};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
@@ -61,6 +61,20 @@ bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct 
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->shaped = true;
     return true;
+}
+
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("prepare");
+    json_put_str(job, "device", j->device);
+    return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, "admit", v, err);
+}
+
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    return child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_CUDA_OPEN_WALL_NS, &answer, err)
+           || side_child_failed(j, s, &s->run, "admit", v, err);
 }
 
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)

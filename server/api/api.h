@@ -19,6 +19,7 @@ struct app {
     _Atomic(const struct op_set *) ops; /* another set when an operator is registered; one once read stays as it is */
     const struct preset_set *presets;  /* NULL: none */
     const struct signer *signer;
+    struct know *know;                 /* lessons; NULL: there is no such layer */
     struct auth *auth;
     struct http_server *http;          /* NULL in tests without sockets */
     const char *default_target;
@@ -138,11 +139,14 @@ void files_free(struct files *f);
 
 bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 
+http_handler mcp_post;
+http_handler jobs_attempts;
 http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, jobs_candidates, candidates_get;
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
 http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;
 http_handler observations_post, observations_list, observations_clear;
+http_handler lessons_list, lessons_get, lessons_post, lessons_post_retire, lesson_steps_list, lesson_steps_post_undo, notes_get;
 http_handler presets_list, sets_get, sets_post;
 http_handler ops_list, ops_get, ops_put, shape_hash_post;
 http_handler devices_list, signing_key_get, health_get, ready_get, metrics_get, openapi_get, problems_get;

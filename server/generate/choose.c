@@ -215,7 +215,7 @@ static bool choose_model(struct search *s, struct choice *c, bool near, double *
     buf_str(&why, found_space == s->best_space ? " from " : "; against ");
     add_best(&why, s);
     buf_fmt(&why, ": %d results %smake %.3g us give or take %.0f %% likely here, the largest gain to hope for.", sp->worked + sp->failed,
-            sp->prior ? "and the emulator's estimates " : "", exp(mean) / 1e3, 100 * deviation);
+            !sp->prior ? "" : !s->has_lessons ? "and the emulator's estimates " : sp->estimated ? "with lessons and the emulator's estimates " : "and lessons of other shapes ", exp(mean) / 1e3, 100 * deviation);
     choose(c, found_space, found, "model", &why);
     *ret_gain = most;
     return true;
@@ -270,10 +270,13 @@ static bool choose_estimate(struct search *s, struct choice *c)
         return false;
     const struct space *sp = &s->spaces[found_space];
     cleanup(buf) struct buf why = {0};
-    buf_fmt(&why, "The emulator's estimate (%.3g us, not a measurement) is the least for template %s with ", exp(sp->prior[found]) / 1e3, sp->t->name);
+    if (s->has_lessons)
+        buf_fmt(&why, "What lessons of other shapes%s like best, template %s with ", sp->estimated ? " and the emulator's estimate" : "", sp->t->name);
+    else
+        buf_fmt(&why, "The emulator's estimate (%.3g us, not a measurement) is the least for template %s with ", exp(sp->prior[found]) / 1e3, sp->t->name);
     add_change(&why, sp->t, NULL, &sp->list[found]);
     buf_str(&why, ".");
-    choose(c, found_space, found, "estimate", &why);
+    choose(c, found_space, found, s->has_lessons ? "lesson" : "estimate", &why);
     return true;
 }
 

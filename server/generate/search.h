@@ -32,7 +32,7 @@ struct search {
     struct space spaces[TEMPLATE_MAX];
     int best_space, best;                /* -1: nothing works yet */
     double noise;
-    bool has_prior;
+    bool has_prior, has_lessons;         /* has_lessons: the prior is, or is also, what lessons say */
     double slope, offset;                /* log time = offset + slope * prior + what the model says, learnt from all results */
 };
 struct choice { int space, index; const char *move; char why[512]; };
@@ -43,6 +43,8 @@ struct choice { int space, index; const char *move; char why[512]; };
 int setting_index(const struct space *sp, const struct setting *p);          /* -1: not one that fits */
 int setting_nearest(const struct space *sp, const struct setting *p);        /* -1: none fits */
 int64_t spilled_bytes(const struct gen_past *past);
+/* What costs at least the registers of setting q, which spills, is avoided. */
+void avoid_costlier(struct space *sp, int q);
 void coordinates(const struct template *t, const struct setting *p, double *ret);
 
 void fit(const struct search *s, struct space *sp);
@@ -54,6 +56,11 @@ void prior_take(struct search *s);                   /* reads the estimates: bef
 void prior_learn(struct search *s);                  /* slope and offset, once the results are counted */
 /* What setting i is expected to take, log of ns, and how sure that is. False: nothing is known of the space. */
 bool search_predict(const struct search *s, const struct space *sp, int i, double *ret_mean, double *ret_deviation);
+
+/* ---- lessons.c ---- */
+void lessons_take(struct search *s);                 /* after prior_take: lessons become a prior, or part of it */
+/* Which lessons spoke of this space, into the candidate's document. */
+void lessons_name(const struct search *s, const struct space *sp, json_t *candidate);
 
 /* ---- wants.c ---- */
 void wants_list(const struct search *s, int most, json_t *to);

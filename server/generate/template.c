@@ -139,15 +139,18 @@ static bool costs_registers(const struct template *t, const struct setting *p, c
     return true;
 }
 
+void avoid_costlier(struct space *sp, int q)
+{
+    for (int p = 0; p < sp->count; p++)
+        if (p != q && sp->fate[p] == UNTRIED && costs_registers(sp->t, &sp->list[p], &sp->list[q]))
+            sp->fate[p] = AVOIDED;
+}
+
 static void avoid_spills(struct space *sp)
 {
-    for (int q = 0; q < sp->count; q++) {
-        if (!sp->past[q] || !spilled_bytes(sp->past[q]))
-            continue;
-        for (int p = 0; p < sp->count; p++)
-            if (sp->fate[p] == UNTRIED && costs_registers(sp->t, &sp->list[p], &sp->list[q]))
-                sp->fate[p] = AVOIDED;
-    }
+    for (int q = 0; q < sp->count; q++)
+        if (sp->past[q] && spilled_bytes(sp->past[q]))
+            avoid_costlier(sp, q);
 }
 
 void coordinates(const struct template *t, const struct setting *p, double *ret)
@@ -210,6 +213,7 @@ static bool search_make(struct search *s, const struct gen_input *in, const stru
     for (int i = 0; i < in->past_count; i++)
         take_past(s, &in->past[i]);
     prior_take(s);
+    lessons_take(s);
     count_results(s);
     prior_learn(s);
     for (int i = 0; i < s->space_count; i++) {
@@ -250,6 +254,8 @@ bool template_propose(const struct gen_input *in, struct gen_proposal *ret, stru
         const struct gen_past *parent = best_past(&s);
         p.candidate = template_candidate(sp->t, &sp->list[c.index]);
         json_put_str(p.candidate, "notes", c.why);
+        if (!strcmp(c.move, "lesson") || !strcmp(c.move, "model"))
+            lessons_name(&s, sp, p.candidate);
         p.origin = json_object();
         json_put_str(p.origin, "template", sp->t->name);
         json_put(p.origin, "params", template_params(sp->t, &sp->list[c.index]));

@@ -36,6 +36,9 @@ enum step_result run_commit(struct run *r, struct store_batch *b, json_t *next, 
         json_decref(r->job);
         r->job = next;
         r->e->wall_from_ns = r->mark_ns;
+        if (r->to_learn)
+            know_wake(r->j->config.know);
+        r->to_learn = false;
         return STEP_GO;
     }
     json_decref(next);

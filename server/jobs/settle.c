@@ -54,6 +54,16 @@ static void event_verdict(struct store_batch *b, const json_t *record)
     store_event(b, "candidate.verdict", json_str(record, "job", ""), doc);
 }
 
+/* What the verdict, which stands now, has to teach: left for the knowledge layer in the same transaction. */
+static void learn_from(struct run *r, struct store_batch *b, const json_t *record)
+{
+    const json_t *best = json_object_get(job_shape(r->job, r->shape_index), "best");
+    if (!r->j->config.know || run_revalidates(r))
+        return;
+    know_put_judged(b, record, json_num(json_object_get(best, "speedup"), "median", 0));
+    r->to_learn = true;
+}
+
 void run_judged(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
 {
     if (!verdict_small(&a->verdict)) {
@@ -70,6 +80,7 @@ void run_judged(struct run *r, struct store_batch *b, json_t *record, struct jud
     store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
     event_timed(b, record, json_object_get(record, "figures"));
     event_verdict(b, record);
+    learn_from(r, b, record);
 }
 
 void run_pending(struct run *r, struct store_batch *b, json_t *record, struct judge_answer *a)
@@ -90,6 +101,7 @@ void run_release(struct run *r, struct store_batch *b, json_t *record)
     json_put_str(record, "judged", clock_text(clock_wall_ns()).text);
     store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), r->e->id, record);
     event_verdict(b, record);
+    learn_from(r, b, record);
 }
 
 json_t *run_account(struct run *r, const struct judge_answer *a, const char *step)
@@ -214,6 +226,10 @@ enum step_result settle_close(struct run *r, int index)
         const char *id = json_str(best, "candidate", "");
         json_put_str(shape, "state", "done");
         prior_drop(b, r->e->id, index);
+        if (r->j->config.know && run_load_shape(r, index, &err)) {
+            know_put_closed(b, r->e->id, json_str(shape, "shape_hash", ""), r->shape.op->version);
+            r->to_learn = true;
+        }
         if (strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
             if (!run_load_shape(r, index, &err) || !store_get(r->j->store, STORE_CANDIDATE, id, &record, &err) ||
                 !shelf_open(r->j->store, json_str(shape, "shape_hash", ""), &shelf, &err) ||

@@ -1,0 +1,206 @@
+/* Consolidation: what is the same becomes one, what contradicts is decided by evidence, by measuring again, or not at all; every step is undone. */
+#include "tests/test_know.h"
+
+#include <math.h>
+
+static struct { int calls; double ratio, low, high; bool fails; char a[40], b[40]; } bench;
+
+static bool measure(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+{
+    (void)ctx;
+    bench.calls++;
+    snprintf(bench.a, sizeof bench.a, "%s", a);
+    snprintf(bench.b, sizeof bench.b, "%s", b);
+    if (bench.fails)
+        return err_set(err, ERR_UNAVAILABLE, "no card");
+    *ret_ratio = bench.ratio;
+    *ret_low = bench.low;
+    *ret_high = bench.high;
+    return true;
+}
+
+static char *summary;
+static bool summarise(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err)
+{
+    (void)ctx;
+    check_int(json_array_size(lessons), 2);
+    if (!summary)
+        return err_set(err, ERR_UPSTREAM, "no model");
+    *ret_situation = xstrdup(summary);
+    *ret_action = xstrdup("said by a model");
+    return true;
+}
+
+static int consolidate(struct layer *l)
+{
+    struct err err = {0};
+    int steps = -1;
+    check(know_consolidate(l->know, &steps, &err));
+    return steps;
+}
+
+static json_t *last_step(struct layer *l)
+{
+    json_t *doc = NULL;
+    struct err err = {0};
+    cleanup(buf) struct buf text = {0};
+    int64_t last;
+    int count;
+    check(store_events(l->store, NULL, 0, 10000, &text, &last, &count, &err));
+    const char *at = NULL, *next = buf_cstr(&text);
+    while ((next = strstr(next, "\"step\":\"")))
+        at = next++;
+    char id[40] = "";
+    if (at)
+        snprintf(id, sizeof id, "%.31s", at + 8);
+    check(store_get(l->store, STORE_STEP, id, &doc, &err));
+    return doc;
+}
+
+static void state_is(struct layer *l, const json_t *lesson, const char *state)
+{
+    cleanup(json) json_t *now = lesson_now(l, json_str(lesson, "id", ""));
+    check_str(json_str(now, "state", ""), state);
+}
+
+static void duplicates_become_one_and_are_parted_again(struct layer *l)
+{
+    cleanup(json) json_t *a = propose_signed(l, "op/one symptom/spill", "The assembler reports spill stores after the loop was unrolled by eight.", "Unroll the inner loop less than before."),
+                         *b = propose_signed(l, "op/one symptom/spill", "The assembler reports spill stores after a loop was unrolled by sixteen.", "Unroll the inner loop less than before."),
+                         *c = propose_signed(l, "op/two symptom/spill", "The assembler reports spill stores after the loop was unrolled by eight.", "Unroll the inner loop less than before.");
+    struct err err = {0};
+    put_judged(l, HASH_A, "ok", "", 1.3, NULL, json_str(b, "id", ""));      /* b has helped: it stays */
+    check(know_work(l->know, &err));
+    check_int(consolidate(l), 1);
+    state_is(l, a, "superseded");
+    state_is(l, b, "active");
+    state_is(l, c, "active");            /* other tags: another lesson */
+    cleanup(json) json_t *step = last_step(l), *kept = lesson_now(l, json_str(b, "id", "")), *gone = lesson_now(l, json_str(a, "id", ""));
+    check_str(json_str(step, "kind", ""), "merge");
+    check_str(json_str(gone, "superseded_by", ""), json_str(b, "id", "-"));
+    check_int(json_int(kept, "uses", 0), 1);
+    check_int(consolidate(l), 0);
+    /* what is learnt after the step stays when it is taken back */
+    put_judged(l, HASH_A, "ok", "", 1.3, NULL, json_str(b, "id", ""));
+    cleanup(json) json_t *undone = NULL, *twice = NULL;
+    check(know_work(l->know, &err) && know_undo(l->know, json_str(step, "id", ""), "pk_1", &undone, &err));
+    check(json_bool(undone, "undone", false) && !strcmp(json_str(undone, "undone_by", ""), "pk_1"));
+    state_is(l, a, "active");
+    cleanup(json) json_t *back = lesson_now(l, json_str(b, "id", ""));
+    check_int(json_int(back, "uses", 0), 2);
+    check_str(json_str(back, "situation", ""), json_str(b, "situation", ""));
+    check(json_array_size(json_object_get(back, "supersedes")) == 0);
+    check(!know_undo(l->know, json_str(step, "id", ""), "pk_1", &twice, &err) && err.code == ERR_CONFLICT);
+    check_int(consolidate(l), 0);        /* they stay apart */
+    check_int(count_events(l, "lesson.step"), 1);
+    check_int(count_events(l, "lesson.undone"), 1);
+}
+
+static json_t *paired(struct layer *l, const char *tag, const char *action, double with, double without, struct id *ret_with)
+{
+    struct id a = put_judged(l, HASH_A, "ok", "", with, NULL, NULL), b = put_judged(l, HASH_A, "ok", "", without, NULL, NULL);
+    struct faults f = {0};
+    struct err err = {0};
+    json_t *made = NULL;
+    cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:[{s:s,s:s}]}}", "tags", tag, "situation", "Sums of a row of some thousand elements by one block.", "action", action,
+                                              "evidence", "pairs", "with", a.text, "without", b.text);
+    check(lessons_propose(l->know, request, "external", "pk_2", NULL, &made, &f, &err));
+    *ret_with = a;
+    return made;
+}
+
+static void contradictions_go_by_evidence(struct layer *l)
+{
+    struct id x, y;
+    struct err err = {0};
+    /* intervals that do not touch */
+    cleanup(json) json_t *strong = paired(l, "op/three", "Use more warps for it.", 2.0, 1.2, &x), *weak = paired(l, "op/three", "Use fewer warps for it.", 1.3, 1.2, &y);
+    check_int(consolidate(l), 1);
+    state_is(l, strong, "active");
+    state_is(l, weak, "superseded");
+    check_int(bench.calls, 0);
+    cleanup(json) json_t *step = last_step(l);
+    check(strstr(json_str(step, "reason", ""), "do not touch"));
+    /* an operator's word against it later: the later step has to go first */
+    cleanup(json) json_t *retired = NULL, *undone = NULL, *undone_too = NULL;
+    check(lessons_retire(l->know, json_str(strong, "id", ""), "no", &retired, &err));
+    check(!know_undo(l->know, json_str(step, "id", ""), "pk_1", &undone, &err) && err.code == ERR_CONFLICT && strstr(err.text, "came later"));
+    /* equal evidence: the judge is asked */
+    cleanup(json) json_t *more = paired(l, "op/four", "Use more warps for it.", 1.5, 1.2, &x), *fewer = paired(l, "op/four", "Use fewer warps for it.", 1.5, 1.2, &y);
+    bench.ratio = 1.01;
+    bench.low = 0.99;
+    bench.high = 1.03;
+    check_int(consolidate(l), 0);        /* it does not tell: both stay */
+    check_int(bench.calls, 1);
+    bench.fails = true;
+    check_int(consolidate(l), 0);
+    bench.fails = false;
+    bench.ratio = 1.2;
+    bench.low = 1.1;
+    bench.high = 1.3;
+    check_int(consolidate(l), 1);
+    bool more_is_first = !strcmp(bench.a, x.text);
+    check(more_is_first ? !strcmp(bench.b, y.text) : !strcmp(bench.a, y.text) && !strcmp(bench.b, x.text));
+    state_is(l, more_is_first ? more : fewer, "active");
+    state_is(l, more_is_first ? fewer : more, "superseded");
+    cleanup(json) json_t *measured = last_step(l);
+    check(strstr(json_str(measured, "reason", ""), "measured again") && !strcmp(json_str(measured, "kind", ""), "resolve"));
+    check(know_undo(l->know, json_str(measured, "id", ""), "pk_1", &undone_too, &err));
+    state_is(l, more, "active");
+    state_is(l, fewer, "active");
+    check_int(consolidate(l), 0);
+}
+
+static void a_model_may_say_both_in_one(struct layer *l)
+{
+    cleanup(json) json_t *a = propose_signed(l, "op/five", "Loads of the tile wait for one another in the main loop.", "Issue them all before the first use."),
+                         *b = propose_signed(l, "op/five", "Loads of each tile wait for one another in the main loop body.", "Issue them all before the first use.");
+    summary = xstrdup("Both\nsaid in one line");
+    check_int(consolidate(l), 1);
+    cleanup(json) json_t *x = lesson_now(l, json_str(a, "id", "")), *y = lesson_now(l, json_str(b, "id", ""));
+    const json_t *kept = strcmp(json_str(x, "state", ""), "active") ? y : x;
+    check_str(json_str(kept, "situation", ""), "Both said in one line");
+    check_str(json_str(kept, "action", ""), "said by a model");
+    /* too long, or no answer: the old text stays */
+    cleanup(json) json_t *c = propose_signed(l, "op/six", "Loads of the tile wait for one another in the main loop.", "Issue them all before the first use."),
+                         *d = propose_signed(l, "op/six", "Loads of each tile wait for one another in the main loop body.", "Issue them all before the first use.");
+    free(summary);
+    summary = xalloc(5000);
+    memset(summary, 'x', 4999);
+    check_int(consolidate(l), 1);
+    cleanup(json) json_t *u = lesson_now(l, json_str(c, "id", "")), *v = lesson_now(l, json_str(d, "id", ""));
+    check(!strncmp(json_str(strcmp(json_str(u, "state", ""), "active") ? v : u, "situation", ""), "Loads of the tile", 17));
+    free(summary);
+    summary = NULL;
+}
+
+static void the_thread_works_by_itself(struct layer *l)
+{
+    struct err err = {0};
+    cleanup(json) json_t *a = propose_signed(l, "op/seven", "Rows are short and the block has idle threads in the kernel.", "Several rows a block.");
+    check(know_start(l->know, &err));
+    put_judged(l, HASH_A, "ok", "", 1.3, NULL, json_str(a, "id", ""));
+    know_wake(l->know);
+    int64_t uses = 0;
+    for (int i = 0; i < 400 && !uses; i++) {
+        usleep(10000);
+        cleanup(json) json_t *now = lesson_now(l, json_str(a, "id", ""));
+        uses = json_int(now, "uses", 0);
+    }
+    check_int(uses, 1);
+}
+
+int main(int argc, char **argv)
+{
+    struct layer l = {.config = {.thesaurus = argc > 1 ? argv[1] : NULL}};
+    hash_init();
+    layer_up(&l);
+    l.know->config.measure = measure;
+    l.know->config.summarise = summarise;
+    duplicates_become_one_and_are_parted_again(&l);
+    contradictions_go_by_evidence(&l);
+    a_model_may_say_both_in_one(&l);
+    the_thread_works_by_itself(&l);
+    layer_remove(&l);
+    return test_done();
+}
