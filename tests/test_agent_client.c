@@ -204,7 +204,7 @@ static void endless_text_is_cut(void)
     static const char *const scripts[] = {
         "fill 104857600\npiece 4000\n---\nfifty bytes of text, again and again and again...\n",
         "as openai-whole\nfill 4000000\n---\nfifty bytes of text, again and again and again...\n",
-        "as raw\nheader Content-Type: text/event-stream\nfill 104857600\n---\n: a comment, and nothing but comments, one after the other\n",
+        "as raw\nheader Content-Type: text/event-stream\nfill 104857600\n---\n: a comment, and nothing but comments, one after the other\n\n",
         "as raw\nheader Content-Type: text/event-stream\nfill 20000000\n---\ndata: one line that does not end "};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         cleanup(outcome) struct outcome o = ASK("openai", scripts[i]);
