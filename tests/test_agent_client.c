@@ -88,6 +88,12 @@ static void requests_are_of_the_protocol(void)
     check_str(json_str(body, "model", ""), "scripted");
     check(json_bool(body, "stream", false) && json_int(body, "max_tokens", 0) == 4000 && !json_object_get(body, "tools"));
     check_str(json_str(json_array_get(json_object_get(body, "messages"), 0), "role", ""), "system");
+    llm_server_play(&server, dir, (const char *const[]){"---\nhello\n", NULL});
+    struct llm_config newer = config_for("openai");
+    newer.limit_name = "max_completion_tokens";
+    cleanup(outcome) struct outcome n = ask_with(&newer, (struct llm_call){0});
+    cleanup(json) json_t *newer_body = llm_server_body(&server, 0);
+    check(n.ok && json_int(newer_body, "max_completion_tokens", 0) == 4000 && !json_object_get(newer_body, "max_tokens"));
     cleanup(outcome) struct outcome p = ASK("anthropic", "as anthropic\n---\nhello\n");
     cleanup(json) json_t *second = llm_server_body(&server, 0);
     check(p.ok && llm_server_has_header(&server, 0, "POST /v1/messages HTTP/1.1") && llm_server_has_header(&server, 0, "x-api-key: " KEY));
@@ -291,7 +297,7 @@ static void no_call_is_made_that_cannot_be_paid(void)
 static void settings_are_checked(void)
 {
     static const struct { const char *url, *protocol, *model, *key, *names; } bad[] = {
-        {"ftp://x", "openai", "m", "", "--llm-url"}, {"http://user:pw@x", "openai", "m", "", "--llm-url"}, {"http://x", "soap", "m", "", "--llm-protocol"},
+        {"ftp://x", "openai", "m", "", "--llm-url"}, {"http://user:pw@x", "openai", "m", "", "--llm-url"}, {"http://x/v1?key=abc", "openai", "m", "", "--llm-url"}, {"http://x", "soap", "m", "", "--llm-protocol"},
         {"http://x", "openai", "", "", "--llm-model"}, {"http://x", "openai", "m", "two words", "--llm-key"}, {"http://x", "openai", "m", "a\r\nX: y-12345", "--llm-key"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct llm_config c = {.url = bad[i].url, .protocol = bad[i].protocol, .model = bad[i].model, .key = bad[i].key};
