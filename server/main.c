@@ -250,7 +250,7 @@ static struct spawn_config spawn_settings(const struct server *s)
 {
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
-                                 .sandbox_minimum = c->sandbox_minimum, .device = c->device,
+                                 .sandbox_minimum = c->sandbox_minimum, .need = c->need, .device = c->device,
                                  .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 

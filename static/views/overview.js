@@ -6,9 +6,13 @@ import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progres
 
 const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'retest'];
 
+/** The largest speed-up; one that was measured goes before any estimate. */
 export function bestOf(job) {
   let best = null;
-  for (const b of job.best.values()) if (speedup(b) && (!best || speedup(b).median > speedup(best).median)) best = b;
+  for (const b of job.best.values()) {
+    const better = !best || Number(isMeasured(b)) - Number(isMeasured(best)) || speedup(b)?.median - speedup(best)?.median;
+    if (speedup(b) && (better === true || better > 0)) best = b;
+  }
   return best;
 }
 
