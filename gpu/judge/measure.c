@@ -275,6 +275,8 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     timer_rules(&c, &ret->rules, &ret->wall_gain);
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};
+    ret->pairs = p.list, ret->pair_count = p.count;
+    p.list = NULL;
     return true;
 }
 

@@ -9,7 +9,7 @@ import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
 import { bestFigure, button, candidateHref, chips, empty, evidenceBadge, failure, kernelHref, legend, link, panel, progressBar, stateBadge, verdictBadge, waiting } from './parts.js';
 
-const HEAVY_MS = 400;           // plot and tree are drawn no more often
+const PATIENCE = 30;            // what takes long is drawn so much more seldom
 
 function heading(ctx, job) {
   const cancel = () => post(`/v1/jobs/${encodeURIComponent(job.id)}/cancel`).then(() => ctx.feed.fetchLater({ job: job.id })).catch(ctx.tell);
@@ -47,18 +47,18 @@ const columns = [
 export function job(ctx, id) {
   const { feed } = ctx;
   const asked = { state: null, best: null };
-  let shown = null, record = null, chosen = null, problem = null, filter = '', heavyAt = 0, heavySign = '';
-  const head = part(el('div'), () => heading(ctx, shown));
+  let shown = null, record = null, chosen = null, problem = null, filter = '', acted = false;
+  const head = part(el('div', { class: 'job-head' }), () => heading(ctx, shown));
   const body = el('div', { class: 'job-body' });
   const top = part(el('section', { class: 'panel', 'aria-label': 'Best' }), () => [el('h2', null, 'What won'), winner(shown, shapeNow(), record)]);
   const spent = part(el('section', { class: 'panel', 'aria-label': 'Budget' }), (judged, accepted, now) => [el('h2', null, 'What it cost'), budgetRows(shown, judged),
     el('p', null, `${judged} judged, ${accepted} accepted.`), progressBar(progressOf(ctx.state, shown), 'Progress'),
     now ? [el('h3', null, now.baseline ? 'Judging the baseline' : `Judging candidate ${now.number ?? ''}`), phaseSteps(now)] : null]);
-  const grid = part(el('div'), () => (shown.shapes?.length > 1 ? panel('Shapes', null, el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'), shapeGrid(shown, chosen, (hash) => { chosen = hash; asked.best = null; record = null; heavySign = ''; ctx.draw(); })) : []));
+  const grid = part(el('div'), () => (shown.shapes?.length > 1 ? panel('Shapes', null, el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'), shapeGrid(shown, chosen, (hash) => { chosen = hash; asked.best = null; record = null; acted = true; ctx.draw(); })) : []));
   const plot = new SearchPlot((cand) => ctx.go(candidateHref(cand)));
-  const key = part(el('div'), () => legend(plot.counts ?? {}));
+  const key = part(el('div'), () => (Object.keys(plot.counts ?? {}).length ? legend(plot.counts) : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.')));
   const filters = part(el('div', { class: 'row wrap', role: 'group', 'aria-label': 'Filter of candidates' }), (counts) => ['', ...Object.keys(counts)].map((k) =>
-    button(k ? `${KINDS[k].mark} ${KINDS[k].label}` : 'All', () => { filter = k; heavySign = ''; ctx.draw(); }, { 'aria-pressed': String(filter === k), dataset: { key: `filter-${k}` } })));
+    button(k ? `${KINDS[k].mark} ${KINDS[k].label}` : 'All', () => { filter = k; acted = true; ctx.draw(); }, { 'aria-pressed': String(filter === k), dataset: { key: `filter-${k}` } })));
   const table = new LongTable({ label: 'Candidates', columns, rowClass: (c) => (c.id === shown?.best.get(shapeNow()?.shape_hash)?.candidate ? 'best-row' : null) });
   const lineage = new Lineage();
   const name = (cand) => { const c = workOf(ctx.state, id).byId.get(cand); return c?.baseline ? 'baseline' : c?.number ? `#${c.number}` : cand.slice(-6); };
@@ -85,19 +85,37 @@ export function job(ctx, id) {
     }
   }
 
-  function heavy(state, work) {
-    const list = candidatesOf(state, id), shape = shown.shapes?.length > 1 ? shapeNow()?.shape_hash : null, now = performance.now();
-    const sign = `${work.tick} ${filter} ${shape}`;
-    if (sign === heavySign) return;
-    if (heavySign && now - heavyAt < HEAVY_MS + list.length / 20) { clearTimeout(heavy.timer); heavy.timer = setTimeout(ctx.draw, HEAVY_MS); return; }
-    heavySign = sign; heavyAt = now;
+  // What costs with the number of candidates: one of these a frame, and none more often than its own cost allows.
+  const drawPlot = (list, shape) => {
     plot.set(list, shape);
+    plot.node.hidden = !Object.keys(plot.counts).length;
     key.update(JSON.stringify(plot.counts), null);
     filters.update(`${JSON.stringify(Object.keys(plot.counts))} ${filter}`, plot.counts);
+  };
+  const drawTable = (list, shape) => {
     const rows = [];
     for (let i = list.length - 1; i >= 0; i--) { const c = list[i]; if ((!shape || c.shape_hash === shape) && (!filter || (verdictKind(c.verdict) === filter && !c.baseline))) rows.push(c); }
     table.set(rows);
-    lineage.set(list, shape, shown.best.get(shapeNow()?.shape_hash)?.candidate);
+  };
+  const drawTree = (list, shape) => lineage.set(list, shape, shown.best.get(shapeNow()?.shape_hash)?.candidate);
+  const tasks = [[drawTable, 300], [drawPlot, 400], [drawTree, 800]].map(([run, every]) => ({ run, every, sign: null, due: 0 }));
+  let later = 0;
+
+  function heavy(state, work) {
+    const list = candidatesOf(state, id), shape = shown.shapes?.length > 1 ? shapeNow()?.shape_hash : null, sign = `${work.tick} ${filter} ${shape}`;
+    const first = tasks.some((t) => t.sign === null);
+    let left = false;
+    for (const task of tasks) {
+      if (task.sign === sign) continue;
+      const begun = performance.now();
+      if (!first && !acted && (left || begun < task.due)) { left = true; continue; }
+      task.sign = sign;
+      task.run(list, shape);
+      task.due = begun + Math.max(task.every, (performance.now() - begun) * PATIENCE);
+      left = true;
+    }
+    acted = false;
+    if (left) { clearTimeout(later); later = setTimeout(ctx.draw, 120); }
     if (work.all) log.before(list);
   }
 
@@ -119,7 +137,7 @@ export function job(ctx, id) {
       heavy(state, work);
       log.set(state);
     },
-    close() { plot.close(); clearTimeout(heavy.timer); },
+    close() { plot.close(); clearTimeout(later); },
   };
 }
 

@@ -105,7 +105,7 @@ export class Lineage {
 }
 
 // ---- the log
-const LINES = 300;
+const LINES = 200, AT_ONCE = 24;
 const words = {
   'job.state': (e) => `The job is ${e.state}${e.error?.text ? `: ${e.error.text}` : ''}`,
   'candidate.proposed': (e) => `proposed${e.notes ? `: ${e.notes}` : ''}`,
@@ -113,6 +113,7 @@ const words = {
   'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'} at ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
   'shape.best': (e) => `best so far: ${speedupText(speedup(e))}${e.served ? ', served' : ''}`,
+  'llm.attempt': (e) => `the model's attempt ${e.number ?? ''} (${e.move ?? ''}): ${e.outcome ?? ''}${e.why ? `, ${e.why}` : ''}${e.tokens > 0 ? `; ${count(e.tokens)} tokens` : ''}`,
   'kernel.state': (e) => `kernel ${e.state}${e.reason ? `: ${e.reason}` : ''}`,
   'job.done': (e) => `The job has ended: ${e.state}`,
 };
@@ -134,18 +135,17 @@ export class Log {
 
   set(state) {
     const fresh = [];
-    for (let i = state.log.length - 1; i >= 0 && state.log[i].id > this.last && fresh.length < LINES; i--) {
+    for (let i = state.log.length - 1; i >= 0 && state.log[i].id > this.last && fresh.length <= AT_ONCE; i--) {
       const entry = state.log[i];
       if (this.wants(entry) && (this.phases || entry.type !== 'candidate.phase')) fresh.push(entry);
     }
     this.last = Math.max(this.last, state.log.at(-1)?.id ?? 0);
     if (!fresh.length) return;
-    const atEnd = this.node.scrollTop + this.node.clientHeight >= this.node.scrollHeight - 30;
     const lines = document.createDocumentFragment();
+    if (fresh.length > AT_ONCE) { fresh.pop(); lines.append(el('li', { class: 'muted' }, '… more than can be read')); }
     for (const entry of fresh.reverse()) lines.append(logLine(entry, this.name));
     this.list.append(lines);
     while (this.list.childElementCount > LINES) this.list.firstElementChild.remove();
-    if (atEnd) this.node.scrollTop = this.node.scrollHeight;
   }
 
   /** What went before the feed began, from the records of candidates. */

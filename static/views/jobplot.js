@@ -18,6 +18,18 @@ export function searchData(list, shape) {
   return { data: [xs, best, times], kinds, ids, baseline, lowest };
 }
 
+const SMALL = 800;             // marks beyond that are a few pixels: each kind has proportions of its own, and no pixel is drawn twice
+const DOTS = { good: [3, 3], correct: [2, 4], wrong: [1, 6], unsafe: [5, 2], build: [4, 4], doubt: [2, 2], none: [1, 1] };
+let dotColors = {};
+function dot(ctx, kind, x, y, ratio, taken) {
+  const at = (Math.round(x) * 8192 + Math.round(y)) * 8 + kind.length;
+  if (taken.has(at)) return;
+  taken.add(at);
+  const [w, h] = DOTS[kind];
+  ctx.fillStyle = dotColors[kind];
+  ctx.fillRect(Math.round(x - (w * ratio) / 2), Math.round(y - (h * ratio) / 2), w * ratio, h * ratio);
+}
+
 const counts = (kinds) => kinds.reduce((n, k) => { n[k] = (n[k] ?? 0) + 1; return n; }, {});
 
 export class SearchPlot {
@@ -47,14 +59,16 @@ export class SearchPlot {
   draw(u) {
     const { data, kinds, baseline } = this.now, ctx = u.ctx, ratio = devicePixelRatio || 1, n = kinds.length;
     const r = (n > 3000 ? 1.6 : n > 600 ? 2.4 : 4) * ratio, { left, top, width, height } = u.bbox;
-    const paths = {};
+    const paths = {}, small = n > SMALL;
     const min = u.scales.x.min, max = u.scales.x.max, y0 = u.scales.y.min, y1 = u.scales.y.max, lane = top + height - 2.5 * r;
+    dotColors = Object.fromEntries(Object.entries(COLORS).map(([k, name]) => [k, color(name)]));
     ctx.save();
     ctx.beginPath(); ctx.rect(left, top, width, height); ctx.clip();
+    const taken = new Set();
     for (let i = 0; i < n; i++) {
       const k = kinds[i], x = left + ((data[0][i] - min) / (max - min)) * width, t = data[2][i];
       const y = t === null ? lane : Math.max(top + r, top + (1 - (t - y0) / (y1 - y0)) * height);
-      marks[k](paths[k] ??= new Path2D(), x, y, r);
+      if (small) dot(ctx, k, x, y, ratio, taken); else marks[k](paths[k] ??= new Path2D(), x, y, r);
     }
     if (baseline) {
       const y = top + (1 - (baseline - y0) / (y1 - y0)) * height;
