@@ -31,6 +31,7 @@
     T(llm_url, "llm-url", NULL, false, "a language model's endpoint for jobs of generator llm, such as https://host/v1; default: none")   \
     T(llm_protocol, "llm-protocol", "openai", false, "what it speaks: openai (chat completions) or anthropic (messages)")              \
     T(llm_model, "llm-model", NULL, false, "the name of the model to ask for")                                                        \
+    T(llm_limit_name, "llm-limit-name", "max_tokens", false, "what openai's protocol calls an answer's limit: max_tokens, or max_completion_tokens") \
     T(llm_key, "llm-key", NULL, true, "the endpoint's key; better in the environment (PROTEUS_LLM_KEY) or a file")                    \
     T(llm_key_file, "llm-key-file", NULL, false, "a file that holds the key")                                                         \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \

@@ -145,6 +145,7 @@ static bool open_llm(struct server *s, struct err *err)
         key.data[--key.size] = 0;
     const int64_t ms = 1000000;
     struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
+                             .limit_name = c->llm_limit_name,
                              .connect_ns = c->llm_connect_ms * ms, .first_byte_ns = c->llm_first_byte_ms * ms, .stall_ns = c->llm_stall_ms * ms,
                              .whole_ns = c->llm_whole_ms * ms, .answer_bytes = c->llm_answer_bytes, .output_tokens = c->llm_output_tokens,
                              .retries = (int)c->llm_retries, .backoff_ns = c->llm_backoff_ms * ms,

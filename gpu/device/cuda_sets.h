@@ -17,7 +17,7 @@ bool arena_make(struct device *d, size_t bytes, bool read_only, struct arena *re
 void arena_done(struct arena *a);
 
 #define REPLAYS 16                    /* launches of a block that are made once more, */
-#define REPLAY_BLOCKS 4               /* in one of so many blocks */
+#define REPLAY_BLOCKS 3               /* in one of so many blocks */
 
 struct cuda_sets {
     struct device *device;

@@ -7,9 +7,10 @@
  *               are launched, nor where they lie
  *   replays     of each launch's results a sum is taken. In blocks chosen at random some launches, chosen now, are made once more, one
  *               by one, from other poison and scrubbed multiprocessors, and their sums must be the same: what a kernel does while it is
- *               timed is what it does when it is not. A part f of skipped launches is missed with (1 - f)^n, n being 4 a block on
- *               average: one in fifty for f = 1 % in the shortest judgement, nothing to speak of in a full one. What is right is not known here: the supervisor compares some results of either kind with the reference
- *               (measure_outputs.c). Where atomics are declared bits may differ: then only the reference speaks
+ *               timed is what it does when it is not. A part f of skipped launches is missed with (1 - f)^n, n being 5 a block on
+ *               average: in the 48 blocks of the shortest judgement once in 12 for f = 1 %, once in 170 for 2 %; in the 240 of a full
+ *               one once in 400,000 for 1 %. What is right is not known here: the supervisor compares some results of either kind
+ *               with the reference (measure_outputs.c). Where atomics are declared bits may differ: then only the reference speaks
  *   variables   of the module are as they were when it was loaded
  *
  * Lists and sums lie where device code neither finds nor may write them.

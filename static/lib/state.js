@@ -192,6 +192,8 @@ const steps = {
   'device.health': () => ({ devices: true }),
   'lesson.learned': (state) => { state.lessonTick++; return null; },
   'lesson.retired': (state) => { state.lessonTick++; return null; },
+  'lesson.step': (state) => { state.lessonTick++; return null; },
+  'lesson.undone': (state) => { state.lessonTick++; return null; },
 };
 
 function note(state, type, e) {

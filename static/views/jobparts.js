@@ -113,6 +113,7 @@ const words = {
   'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'} at ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
   'shape.best': (e) => `best so far: ${speedupText(speedup(e))}${e.served ? ', served' : ''}`,
+  'llm.attempt': (e) => `the model's attempt ${e.number ?? ''} (${e.move ?? ''}): ${e.outcome ?? ''}${e.why ? `, ${e.why}` : ''}${e.tokens > 0 ? `; ${count(e.tokens)} tokens` : ''}`,
   'kernel.state': (e) => `kernel ${e.state}${e.reason ? `: ${e.reason}` : ''}`,
   'job.done': (e) => `The job has ended: ${e.state}`,
 };

@@ -36,7 +36,7 @@ function jobCard(state, job) {
     progressBar(progressOf(state, job), `Progress of the job ${job.id}`),
     el('p', { class: 'small muted' }, [`${Math.max(work?.judged ?? 0, job.spent?.candidates ?? 0)}${job.budget?.candidates ? ` of ${job.budget.candidates}` : ''} candidates`,
       seconds(job.spent?.gpu_seconds ?? 0) + ' GPU', job.spent?.tokens > 0 && `${count(job.spent.tokens)} tokens`, ago(job.created)].filter(Boolean).join(' · ')),
-    now ? [phaseSteps(now), el('p', { class: 'small clip' }, now.baseline ? 'Judging the baseline' : ['Judging ', link(candidateHref(now.id), `candidate ${now.number || ''}`.trim()), now.notes ? `: ${now.notes}` : ''])]
+    now ? [phaseSteps(now), el('p', { class: 'small clip' }, now.baseline ? 'Judging the baseline' : ['Judging ', link(candidateHref(now.id), 'a candidate'), now.notes ? `: ${now.notes}` : ''])]
       : job.state === 'running' ? el('p', { class: 'small muted' }, 'Between candidates') : null);
 }
 
@@ -105,6 +105,7 @@ function devices(state) {
 }
 
 function endedJobs(state, jobs) {
+  if (!jobs.length) return el('p', { class: 'muted' }, 'None yet.');
   return table('Ended jobs', ['Job', 'State', { title: 'Best', num: true }, { title: 'Candidates', num: true }, { title: 'GPU time', num: true }, { title: 'When', cls: 'when' }], jobs.slice(0, 20).map((job) => {
     const best = bestOf(job);
     return [[link(jobHref(job.id), job.op === '*' ? job.model?.preset ?? 'several' : job.op ?? '?'), el('div', { class: 'mono small muted clip' }, shapesText(job))], stateBadge(job.state),
@@ -128,7 +129,7 @@ export function overview(ctx) {
     update() {
       const { state } = ctx;
       if (!ctx.feed.ready) return;
-      const jobs = sortedJobs(state), active = jobs.filter((j) => !ended(j)).slice(0, 24), past = jobs.filter(ended);
+      const jobs = sortedJobs(state), active = jobs.filter((j) => !ended(j)).sort((a, b) => Number(b.state === 'running') - Number(a.state === 'running')).slice(0, 24), past = jobs.filter(ended);
       const sign = (list) => list.map((j) => `${j.id}${j.state}${j.lastEvent}`).join();
       const live = active.map((j) => { const w = state.work.get(j.id); return `${w?.judged} ${w?.now?.id} ${w?.now?.phase} ${w?.now?.phaseMode}`; }).join();
       const lastMove = [...state.moves.values()].reduce((n, m) => Math.max(n, m.at(-1).id), 0);

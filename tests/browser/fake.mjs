@@ -178,9 +178,10 @@ export class Fake {
     else if (what === 'ops' && one) json({ ...this.op(), inputs: { x: { shape: ['R', 'N'], dtype: 'io', strides: this.words } }, outputs: { y: { shape: ['R'], dtype: this.words } }, scalars: { eps: { dtype: 'f32', value: 1e-6, description: this.words } }, constraints: [this.words], bytes: '2*R*N', flops: '4*R*N', tolerance: { y: this.words }, regimes: { typical: { description: this.words, inputs: { x: { dist: this.words } } } } });
     else if (what === 'ops') json({ ops: [this.op(), { ...this.op(), name: 'gdn_packed_decode' }] });
     else if (what === 'presets') json({ presets: [{ name: 'qwen', description: this.words, tp: [1, 2, 8], batch_max: 256, ops: ['rmsnorm', this.words] }] });
+    else if (what === 'lessons' && this.lessons && one === 'steps') json({ steps: [{ id: 'step_1', kind: this.words, lessons: ['les_1', this.words], reason: this.words, created: time(9) }], next: null, as_of: this.lastId });
     else if (what === 'lessons' && this.lessons && one) json(this.lesson(0));
     else if (what === 'lessons' && this.lessons) json({ lessons: [0, 1, 2, 3].map((n) => this.lesson(n)), tokens: 310, semantic_backend: this.words });
-    else if (what === 'notes' && this.lessons) json({ notes: [{ shape_hash: hash('job_live'), op: this.words, verdict: 'race', phase: 'emulate', text: this.words, count: 3, last: time(3) }] });
+    else if (what === 'notes' && this.lessons) json({ shape_hash: one, notes: [{ signature: one, candidates: [candidateId(2)], shape_hash: hash('job_live'), op: this.words, verdict: 'race', phase: 'emulate', text: this.words, count: 3, last: time(3) }] });
     else problem(404, 'there is no such path');
   }
   op() { return { name: 'rmsnorm', version: 1, description: this.words, tags: [this.words], axes: { R: { type: 'var', max: 1048576, description: this.words }, N: { type: 'var', max: 65536, description: 'elements' }, weight_offset: { type: 'var', min: 0, max: 1, default: 0 } }, dtypes: { io: ['bf16', 'f16', 'f32'] } }; }
