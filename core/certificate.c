@@ -12,7 +12,7 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 
 /* When a row counts; all of its bits must hold. */
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
-       AUDITED = 32 };
+       AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */ };
 
 /* X(path, kind, when) */
 #define CERTIFICATE_ROWS(X)                                                                                                      \
@@ -39,6 +39,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#time", OBJECT, ALWAYS) X("phases/#plausible/roofline", OBJECT, ALWAYS) X("phases/#audit", OBJECT, RETESTED)       \
     X("phases/#emulate/blocks_emulated", POSITIVE, RAN_ON_SIM) X("phases/#emulate/blocks_of_all", POSITIVE, RAN_ON_SIM)          \
     X("phases/#emulate/checks", LIST, RAN_ON_SIM) X("phases/#emulate/schedules/*/seed", SEED, RAN_ON_SIM)                        \
+    X("phases/#emulate/sampled/seed", SEED, RAN_ON_SIM | SAMPLED) X("phases/#emulate/sampled/steps/*/of", POSITIVE, RAN_ON_SIM | SAMPLED)    \
+    X("phases/#correct/sampled/steps/*/of", POSITIVE, EMULATED | SAMPLED)                                                        \
     X("phases/#correct/regimes/*/hidden", BOOLEAN, ALWAYS) X("phases/#correct/regimes/*/seed", SEED, ALWAYS)                     \
     X("phases/#correct/regimes/*/tensors/*/tensor", TEXT, ALWAYS) X("phases/#correct/poisons/*", SEED, ALWAYS)                   \
     X("phases/#correct/yardstick", TEXT, ALWAYS)                                                                                 \
@@ -151,6 +153,7 @@ static int holds_of(const json_t *c)
     bits |= certificate_phase(c, "retest") ? RETESTED : 0;
     bits |= !strcmp(json_str(certificate_phase(c, "correct"), "yardstick", ""), "baseline") ? COMPARED : 0;
     bits |= !measured || !json_object_get(certificate_phase(c, "emulate"), "note") ? RAN_ON_SIM : 0;
+    bits |= json_int(certificate_phase(c, "emulate"), "blocks_emulated", 0) < json_int(certificate_phase(c, "emulate"), "blocks_of_all", 0) ? SAMPLED : 0;
     bits |= audit && !json_object_get(audit, "not_done") ? AUDITED : 0;
     return bits;
 }

@@ -9,7 +9,7 @@
 #include "gpu/emulate/emulate.h"
 #include "gpu/judge/golden.h"
 #include "gpu/judge/judge.h"
-#include "gpu/selftest.h"
+#include "gpu/selftest_result.h"
 #include "gpu/wire.h"
 
 #include <malloc.h>
@@ -23,7 +23,7 @@
 struct options {
     const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *threads, *card_lock;
     const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
-    const char *corpus, *only, *shard, *part, *json, *resume, *jobs;
+    const char *corpus, *only, *shard, *part, *json, *resume, *jobs, *merge;
     int argument_count;
     char **arguments;               /* what is left: files */
 };
@@ -33,7 +33,7 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--ops-dir", "DIR", FLAG(ops_dir), "the operators' folders (default: $PROTEUS_OPS_DIR, else beside the program)"},
     {"--cuda-home", "DIR", FLAG(cuda_home), "the CUDA toolkit (default: $CUDA_HOME, else /usr/local/cuda)"},
     {"--python", "PROGRAM", FLAG(python), "the python whose Triton compiles candidates in Triton (default: $PROTEUS_PYTHON, else python3)"},
-    {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto)"},
+    {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto); selftest: also several cards, comma between (default: sim)"},
     {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
      "none, limits, filtered or isolated: refuse to run below it (default: none)"},
     {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
@@ -49,7 +49,8 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--only", "NAME,...", FLAG(only), "selftest: these cases"},
     {"--part", "PART", FLAG(part), "selftest: all, or fast: a case for each kind of defence (default: all)"},
     {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
-    {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; on a card one)"},
+    {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; beside a card, which one at a time has, three of four)"},
+    {"--merge", "FILE", FLAG(merge), "selftest: runs nothing; writes the table of the results in the files given (each by --resume) to FILE, - for stdout"},
     {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
     {"--json", "FILE", FLAG(json), "selftest: write results as JSON; judge-file: verdict, figures and certificate"},
 };
@@ -441,8 +442,16 @@ static int run_selftest(const struct options *o, const struct judge_config *c)
 {
     const struct selftest_options s = {.ops = c->ops, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .sandbox_minimum = o->sandbox_minimum,
                                        .device = o->device && *o->device ? o->device : "sim", .corpus = o->corpus, .only = o->only,
-                                       .shard = o->shard, .part = o->part, .json = o->json, .resume = o->resume, .jobs = o->jobs};
-    return selftest_run(&s);
+                                       .shard = o->shard, .part = o->part, .json = o->json, .resume = o->resume, .jobs = o->jobs,
+                                       .threads = o->threads, .card_lock = o->card_lock};
+    if (!o->merge)
+        return selftest_run(&s);
+    struct selftest_totals t = {0};
+    struct err err = {0};
+    if (!selftest_merge(&s, o->merge, o->argument_count, o->arguments, &t, &err))
+        return fail("selftest", &err);
+    printf("%d of %d attacks caught, %d of %d honest kernels accepted\n", t.caught, t.attacks, t.accepted, t.honest);
+    return t.caught == t.attacks && t.accepted == t.honest && !t.not_fooled ? 0 : 1;
 }
 
 /* ---- main ---- */

@@ -2,6 +2,7 @@
 #include "gpu/naive.h"
 
 #include "core/clock.h"
+#include "gpu/card_turn.h"
 #include "gpu/device/device.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/reference.h"
@@ -9,6 +10,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -167,11 +169,17 @@ static bool on_emulator(struct naive *n, struct naive_result *ret, struct err *e
     return true;
 }
 
-/* ---- on a card: in a process that a fault may spoil, and a kernel that does not end may hold up ---- */
+/*
+ * ---- on a card: in a process that a fault may spoil, and a kernel that does not end may hold up ----
+ *
+ * The child starts the driver, which needs no card, and waits. The parent takes the turn for it and keeps it until the child is gone: a
+ * lock of the child's own would be let go of while its context is still being taken down.
+ */
 
-#define CARD_WALL_NS ((int64_t)30 * 1000000000)
+#define CARD_WALL_NS ((int64_t)10 * 1000000000)     /* three launches of some microseconds, and the driver's start */
+#define LOOK_NS ((int64_t)1000000)
 
-struct card_answer { bool answered, ok; struct naive_result result; struct err err; };
+struct card_answer { atomic_bool prepared, turn; bool answered, ok; struct naive_result result; struct err err; };
 struct card_look { const struct naive *n; struct naive_result *result; };
 
 static bool look_again(void *ctx, int launch)
@@ -182,6 +190,13 @@ static bool look_again(void *ctx, int launch)
 
 static void card_child(struct naive *n, const char *device, const char *ptx, struct card_answer *to)
 {
+    struct err later = {0};
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);      /* a context comes and goes the sooner; one stream needs no more */
+    if (device_cuda.prepare)
+        (void)!device_cuda.prepare(device, &later);     /* what is wrong here is told by what follows */
+    atomic_store(&to->prepared, true);
+    while (!atomic_load(&to->turn))
+        clock_sleep_ns(LOOK_NS);
     struct card_look x = {n, &to->result};
     struct device_fault fault = {0};
     const struct device_plain what = {.ptx = ptx, .plan = &n->plan, .tensor_count = n->op->tensor_count, .pool = n->pool, .pool_bytes = n->pool_bytes,
@@ -194,6 +209,15 @@ static void card_child(struct naive *n, const char *device, const char *ptx, str
     to->answered = true;
 }
 
+/* Until it stands there with the driver started, or is gone, or for so long that something else must be wrong. */
+static void card_wait_prepared(pid_t pid, struct card_answer *a)
+{
+    const int64_t until_ns = clock_mono_ns() + CARD_WALL_NS;
+    siginfo_t gone = {0};
+    while (!atomic_load(&a->prepared) && clock_mono_ns() < until_ns && waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && !gone.si_pid)
+        clock_sleep_ns(LOOK_NS);
+}
+
 static void card_wait(pid_t pid, struct naive_result *ret)
 {
     const int64_t until_ns = clock_mono_ns() + CARD_WALL_NS;
@@ -204,11 +228,30 @@ static void card_wait(pid_t pid, struct naive_result *ret)
             snprintf(ret->text, sizeof ret->text, "it does not end");
             return;
         }
-        clock_sleep_ns(2000000);
+        clock_sleep_ns(LOOK_NS);
     }
 }
 
-static bool on_card(struct naive *n, const char *device, const char *ptx, struct naive_result *ret, struct err *err)
+/* The turn from here to the child's end. */
+static bool card_turn(pid_t pid, const char *card_lock, struct card_answer *shared, struct naive_result *ret, struct err *err)
+{
+    int turn = -1;
+    card_wait_prepared(pid, shared);
+    if (!card_turn_wait(card_lock, NULL, NULL, &turn, err)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        return false;
+    }
+    const int64_t from_ns = clock_mono_ns();
+    atomic_store(&shared->turn, true);
+    card_wait(pid, ret);
+    ret->gpu_ns = clock_mono_ns() - from_ns;
+    if (turn >= 0)
+        close(turn);
+    return true;
+}
+
+static bool on_card(struct naive *n, const char *device, const char *card_lock, const char *ptx, struct naive_result *ret, struct err *err)
 {
     struct card_answer *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -219,22 +262,26 @@ static bool on_card(struct naive *n, const char *device, const char *ptx, struct
         card_child(n, device, ptx, shared);
         _exit(0);
     }
-    if (pid > 0)
-        card_wait(pid, ret);
-    const struct card_answer a = *shared;
+    bool turned = pid > 0 && card_turn(pid, card_lock, shared, ret, err);
+    const bool answered = shared->answered, ok = shared->ok;
+    struct naive_result result = shared->result;
+    const struct err said = shared->err;
     munmap(shared, sizeof *shared);
     if (pid < 0)
         return err_errno(err, ERR_INTERNAL, "a process for the naive checker");
-    if (a.answered && !a.ok)
-        return err_set(err, a.err.code, "%s", a.err.text);
-    if (a.answered)
-        *ret = a.result;
+    if (!turned)
+        return false;
+    if (answered && !ok)
+        return err_set(err, said.code, "%s", said.text);
+    result.gpu_ns = ret->gpu_ns;
+    if (answered)
+        *ret = result;
     else if (!ret->text[0])
         snprintf(ret->text, sizeof ret->text, "its process ended");
     return true;
 }
 
-bool naive_check(const char *device, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
+bool naive_check(const char *device, const char *card_lock, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
                  enum naive_outputs outputs, struct naive_result *ret, struct err *err)
 {
     cleanup(naive) struct naive n = {.shape = shape, .op = shape->op};
@@ -255,5 +302,5 @@ bool naive_check(const char *device, const struct shape *shape, const struct can
         || !reference_run(shape, n.tensors, (const void *const *)n.inputs, n.reference, err))
         return false;
     pool_make(&n, outputs);
-    return strcmp(device, "sim") == 0 ? on_emulator(&n, ret, err) : on_card(&n, device, ptx, ret, err);
+    return strcmp(device, "sim") == 0 ? on_emulator(&n, ret, err) : on_card(&n, device, card_lock, ptx, ret, err);
 }

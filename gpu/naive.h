@@ -21,7 +21,11 @@ struct naive_result {
     bool fooled;
     char text[320];             /* why not */
     uint64_t first_instructions, last_instructions;   /* thread instructions of the first launch and of the last; a card counts none */
+    int64_t gpu_ns;             /* for how long it held the card */
 };
-/* device: "sim" or "cuda:N". ptx: compiled from `candidate` for this shape. False: our failure (no reference, no such regime). */
-bool naive_check(const char *device, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
+/*
+ * device: "sim" or "cuda:N"; card_lock: as in gpu/card_turn.h. ptx: compiled from `candidate` for this shape. False: our failure (no
+ * reference, no such regime). On a card it forks: one thread at a time, and none that opens a library meanwhile.
+ */
+bool naive_check(const char *device, const char *card_lock, const struct shape *shape, const struct candidate *candidate, const char *ptx, size_t ptx_bytes, const char *regime,
                  enum naive_outputs outputs, struct naive_result *ret, struct err *err) MUST_CHECK;

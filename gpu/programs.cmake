@@ -1,11 +1,19 @@
 # The wire both ends speak; the server's end; the judge's program.
-add_library(proteus_wire STATIC wire.c)
+add_library(proteus_wire STATIC
+  card_turn.c
+  wire.c)
 target_link_libraries(proteus_wire PUBLIC proteus_core)
 add_library(proteus_spawn STATIC spawn.c)
 target_link_libraries(proteus_spawn PUBLIC proteus_wire Threads::Threads)
 if(TARGET proteus_judge)
   # The corpus and what runs it; naive.c is what it must not be.
-  add_library(proteus_selftest STATIC selftest.c selftest_load.c naive.c)
+  add_library(proteus_selftest STATIC
+    naive.c
+    selftest.c
+    selftest_ask.c
+    selftest_load.c
+    selftest_merge.c
+    selftest_result.c)
   target_link_libraries(proteus_selftest PUBLIC proteus_judge proteus_spawn)
   add_executable(proteus-gpu main.c)
   target_link_libraries(proteus-gpu PRIVATE proteus_selftest proteus_judge proteus_emulate)

@@ -176,6 +176,7 @@ static bool check(const struct config *c, struct err *err)
     if (!*c->data)
         return err_set(err, ERR_INVALID, "--data is empty; it must name a folder");
     return one_of(c->sandbox_minimum, "none limits filtered isolated", "sandbox-minimum", err) &&
+           one_of(c->llm_protocol, "openai anthropic", "llm-protocol", err) &&
            one_of(c->new_signing_key, "no yes", "new-signing-key", err) &&
            one_of(c->log_level, "debug info warn error", "log-level", err);
 }

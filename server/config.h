@@ -27,6 +27,11 @@
     T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
     T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
     T(new_signing_key, "new-signing-key", "no", false, "yes: start with a lost or another signing.key, once; clients need the new one") \
+    T(llm_url, "llm-url", NULL, false, "a language model's endpoint for jobs of generator llm, such as https://host/v1; default: none")   \
+    T(llm_protocol, "llm-protocol", "openai", false, "what it speaks: openai (chat completions) or anthropic (messages)")              \
+    T(llm_model, "llm-model", NULL, false, "the name of the model to ask for")                                                        \
+    T(llm_key, "llm-key", NULL, true, "the endpoint's key; better in the environment (PROTEUS_LLM_KEY) or a file")                    \
+    T(llm_key_file, "llm-key-file", NULL, false, "a file that holds the key")                                                         \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
     N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
     N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \
@@ -62,6 +67,19 @@
     N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
     N(estimates, "estimates", 48, 0, 256, "settings", "estimated by the emulator before the first of a shape is measured; 0: none")  \
     N(estimate_processes, "estimate-processes", 0, 0, 16, "processes", "that make them at once; 0: one for every two processors")   \
+    T(card_lock, "card-lock", NULL, false, "a file that judges of one card share, so that one has it at a time; default: card.lock in --data, with --runner none") \
+    N(llm_connect_ms, "llm-connect-ms", 10000, 1, 600000, "milliseconds", "to reach the model's endpoint")                           \
+    N(llm_first_byte_ms, "llm-first-byte-ms", 120000, 1, 3600000, "milliseconds", "until the first byte of an answer")                \
+    N(llm_stall_ms, "llm-stall-ms", 60000, 1, 3600000, "milliseconds", "between two bytes of an answer")                              \
+    N(llm_whole_ms, "llm-whole-ms", 900000, 1, 7200000, "milliseconds", "for one answer in all")                                       \
+    N(llm_retries, "llm-retries", 4, 0, 100, "times", "a question is asked again where that may help")                                \
+    N(llm_backoff_ms, "llm-backoff-ms", 1000, 1, 60000, "milliseconds", "the first pause before asking again; it doubles")             \
+    N(llm_retry_after_s, "llm-retry-after", 120, 0, 86400, "seconds", "the longest pause that an endpoint may ask for (retry-after)")  \
+    N(llm_answer_bytes, "llm-answer-bytes", 1048576, 1024, 16777216, "bytes", "of an answer's text")                                   \
+    N(llm_output_tokens, "llm-output-tokens", 16000, 256, 1000000, "tokens", "the most asked for in one answer")                       \
+    N(llm_prompt_tokens, "llm-prompt-tokens", 24000, 4096, 1000000, "tokens", "the most in one prompt, as estimated from its bytes")   \
+    N(llm_job_tokens, "llm-job-tokens", 1000000, 1024, 1000000000, "tokens", "budget of a job of generator llm that names none")       \
+    N(llm_failures, "llm-failures", 3, 1, 100, "times", "answers in a row without a candidate, which end the search for a shape")      \
     T(seeds, "seeds", NULL, false, "a file of settings to try first, [{shape,template,params}], such as those that were fast elsewhere") \
     N(baseline_triage, "baseline-triage", 0, 0, 1, "no or yes", "1: a baseline is judged in full only where nothing beats it")        \
     N(judge_retries, "judge-retries", 2, 0, 100, "times", "a candidate is judged again after a failure of the judge")             \

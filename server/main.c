@@ -8,6 +8,7 @@
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/llm/llm.h"
 #include "server/signing.h"
 #include "know/lessons.h"
 
@@ -40,11 +41,12 @@ struct server {
     struct know *know;
     atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
+    struct llm *llm;
     struct http_server *http;
     struct app app;
     struct preset_set presets;
     json_t *seeds;
-    char *static_dir, *openapi, *ops_dir, *thesaurus;
+    char *static_dir, *openapi, *ops_dir, *card_lock, *thesaurus;
     char target[TARGET_SIZE];
 };
 
@@ -128,6 +130,26 @@ static bool read_admin_tokens(struct server *s, struct err *err)
     return add_admin_token(s->auth, buf_cstr(&text), c->admin_token_file, err);
 }
 
+/* Without an address there is no model, and jobs that want one are told so. */
+static bool open_llm(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    cleanup(buf) struct buf key = {0};
+    if (!c->llm_url || !*c->llm_url)
+        return true;
+    if (c->llm_key_file && *c->llm_key_file && !file_read(c->llm_key_file, 4096, &key, err))
+        return err_wrap(err, "--llm-key-file");
+    while (key.size && strchr(" \t\r\n", key.data[key.size - 1]))
+        key.data[--key.size] = 0;
+    const int64_t ms = 1000000;
+    struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
+                             .connect_ns = c->llm_connect_ms * ms, .first_byte_ns = c->llm_first_byte_ms * ms, .stall_ns = c->llm_stall_ms * ms,
+                             .whole_ns = c->llm_whole_ms * ms, .answer_bytes = c->llm_answer_bytes, .output_tokens = c->llm_output_tokens,
+                             .retries = (int)c->llm_retries, .backoff_ns = c->llm_backoff_ms * ms,
+                             .retry_after_most_ns = c->llm_retry_after_s * 1000 * ms};
+    return llm_open(&llm, &s->llm, err);
+}
+
 /* None at all is no fault: then there are no presets. One that cannot be read is. */
 static bool open_presets(struct server *s, struct err *err)
 {
@@ -202,7 +224,7 @@ static struct spawn_config spawn_settings(const struct server *s)
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
                                  .sandbox_minimum = c->sandbox_minimum, .device = c->device,
-                                 .wall_limit_ns = c->judge_wall_seconds * 1000000000};
+                                 .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 
 static bool open_http(struct server *s, struct err *err)
@@ -250,7 +272,7 @@ static bool start(struct server *s, struct err *err)
     s->app.config = c;
     if (c->default_target && *c->default_target && !target_valid(c->default_target))
         return err_set(err, ERR_INVALID, "--default-target: \"%.40s\" is not a target; one is sm_90a", c->default_target);
-    if (!open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
+    if (!open_llm(s, err) || !open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
         return false;
     s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
     s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
@@ -260,6 +282,8 @@ static bool start(struct server *s, struct err *err)
     s->app.http = s->http;
     s->app.static_dir = s->static_dir;
     s->app.openapi_path = s->openapi;
+    const bool elsewhere = c->runner && *c->runner;      /* the judges run where this folder may not be */
+    s->card_lock = c->card_lock && *c->card_lock ? xstrdup(c->card_lock) : elsewhere ? NULL : xfmt("%s/card.lock", c->data);
     struct spawn_config spawn = spawn_settings(s);
     app_open(&s->app, &spawn);
     choose_target(s);
@@ -270,7 +294,8 @@ static bool start(struct server *s, struct err *err)
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
-        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know};
+        .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know,
+        .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && know_start(s->know, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
@@ -290,6 +315,7 @@ static void stop(struct server *s)
     know_close(s->know);
     if (s->store)
         store_close(s->store);
+    llm_close(s->llm);
     auth_free(s->auth);
     signer_done(&s->signer);
     op_set_done(&s->ops);
@@ -298,6 +324,7 @@ static void stop(struct server *s)
     free(s->static_dir);
     free(s->openapi);
     free(s->ops_dir);
+    free(s->card_lock);
     free(s->thesaurus);
 }
 

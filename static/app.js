@@ -22,20 +22,27 @@ const pages = {
 
 let view = null, opening = 0;
 
-// ---- drawing: at most once a frame, and seldom enough that it takes a small part of the time
-const MIN_MS = 80, SHARE = 12;
-let drawing = false, last = 0, cost = 0;
-function draw() {
-  if (drawing) return;
-  drawing = true;
-  const wait = Math.max(0, last + Math.max(MIN_MS, cost * SHARE) - performance.now());
-  const frame = () => requestAnimationFrame(() => {
-    drawing = false;
+// ---- drawing: at most once a frame, and seldom enough that it takes a small part of the time; at once after what the user did
+const MIN_MS = 80, MOST_MS = 600, SHARE = 12, AT_ONCE_MS = 400;
+let waiting = 0, framed = false, last = 0, cost = 0, acted = -Infinity;
+
+function frame() {
+  waiting = 0;
+  if (framed) return;
+  framed = true;
+  requestAnimationFrame(() => {
+    framed = false;
     last = performance.now();
     try { view?.update(); } finally { cost = performance.now() - last; }
   });
-  if (wait > 4) setTimeout(frame, wait); else frame();
 }
+
+function draw() {
+  if (framed) return;
+  const now = performance.now(), wait = now - acted < AT_ONCE_MS ? 0 : last + Math.min(MOST_MS, Math.max(MIN_MS, cost * SHARE)) - now;
+  if (wait <= 4) { clearTimeout(waiting); frame(); } else waiting ||= setTimeout(frame, wait);
+}
+for (const type of ['click', 'input', 'change']) document.addEventListener(type, () => { acted = performance.now(); }, true);
 
 function tell(problem) {
   const box = byId('notice');

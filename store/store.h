@@ -27,6 +27,7 @@ void store_close(struct store *s);  /* ends the writer after the queue is empty 
 #define STORE_KINDS(X)                                                          \
     X(STORE_JOB, "job", "jobs, by id")                                          \
     X(STORE_CANDIDATE, "candidate", "candidates, by id; listed by job")         \
+    X(STORE_ATTEMPT, "attempt", "questions to a model and answers, by id; listed by job") \
     X(STORE_KERNEL, "kernel", "the best kernel's manifest, by shape hash")      \
     X(STORE_TOKEN, "token", "tokens, by id (hashes of secrets only)")           \
     X(STORE_IDEMPOTENCY, "idempotency", "answers kept for Idempotency-Key")     \

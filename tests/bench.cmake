@@ -5,7 +5,12 @@ if(TARGET proteus_judge AND TARGET proteus_generate)
   add_dependencies(test_targets proteus_ops)
 endif()
 # What make bench-kernels keeps its books with; it lies beside the programs, so that it can travel with them to a machine with a card.
-add_executable(bench_kernels bench/kernels.c bench/kernels_cells.c bench/kernels_results.c)
+add_executable(bench_kernels
+  bench/kernels.c
+  bench/kernels_aims.c
+  bench/kernels_cells.c
+  bench/kernels_results.c
+  bench/kernels_times.c)
 target_link_libraries(bench_kernels PRIVATE proteus_core)
 set_target_properties(bench_kernels PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin BUILD_RPATH "$ORIGIN/../lib")
 target_link_options(bench_kernels PRIVATE LINKER:--disable-new-dtags)

@@ -40,7 +40,7 @@ while IFS=$'\t' read -r -u 3 name files change cases; do
     done
     if [ -n "$changed" ] && build; then
         if [ -n "$card" ]; then
-            cp "$copy/build/release/bin/proteus-gpu" "$card/${name// /-}" && shown=$((shown + 1))
+            cp "$copy/build/release/bin/proteus-gpu" "$card/${name// /-}" && strip --strip-debug "$card/${name// /-}" && shown=$((shown + 1))
             echo "try '$name' '${name// /-}' '$cases'" >>"$card/run.sh"
         else
             show "$name" "$("$copy/build/release/bin/proteus-gpu" selftest --corpus "$here/tests" --device sim --only "$cases" 2>&1)" && shown=$((shown + 1))

@@ -1,12 +1,18 @@
 add_executable(fake_judge fake_judge.c)
 target_link_libraries(fake_judge PRIVATE proteus_wire)
 proteus_test(test_wire SOURCES test_wire.c LIBS proteus_wire Threads::Threads)
+proteus_test(test_card_hold SOURCES test_card_hold.c LIBS proteus_judge LABELS nvrtc ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops)
+add_dependencies(test_card_hold proteus_ops)
+proteus_test(test_card_turn SOURCES test_card_turn.c LIBS proteus_wire)
 proteus_test(test_spawn SOURCES test_spawn.c LIBS proteus_spawn ARGS $<TARGET_FILE:fake_judge>)
 proteus_test(test_stats SOURCES test_stats.c LIBS proteus_stats TIMEOUT 300)
+proteus_test(test_compile_log SOURCES test_compile_log.c LIBS proteus_stats)
 proteus_test(test_judge SOURCES test_judge.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu
   LABELS nvrtc TIMEOUT 900)
 proteus_test(test_certificate SOURCES test_certificate.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu
   LABELS nvrtc TIMEOUT 300)
+proteus_test(test_judge_sampled SOURCES test_judge_sampled.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)
+add_dependencies(test_judge_sampled proteus_ops)
 add_dependencies(test_certificate proteus_ops)
 proteus_test(test_judge_liar SOURCES test_judge_liar.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 900)
 proteus_test(test_check_op SOURCES test_check_op.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)

@@ -5,7 +5,7 @@ foreach(name checkers_small data scope whole isa parse ops memory flow kernels s
   proteus_test(test_ptx_${name} SOURCES test_ptx_${name}.c LIBS proteus_ptx LABELS ptx)
   target_compile_definitions(test_ptx_${name} PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")
 endforeach()
-foreach(name async cluster matrix headers)
+foreach(name async cluster matrix headers sample)
   proteus_test(test_ptx_${name} SOURCES test_ptx_${name}.c LIBS proteus_ptx LABELS ptx)
   target_compile_definitions(test_ptx_${name} PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")
 endforeach()

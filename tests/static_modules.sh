@@ -12,5 +12,6 @@ for f in $(cd "$dir/static" && find . -name '*.js'); do node --check "$dir/stati
 bad=$(grep -rnE 'innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|srcdoc' --include='*.js' --include='*.html' .) && fail "text becomes markup or code: $bad"
 bad=$(grep -nE '<script[^>]*>[^<]|<style|style="| on[a-z]+="|https?://' index.html | grep -v 'w3.org') && fail "inline or foreign parts: $bad"
 bad=$(grep -rnE "(fetch|get|from|import)\(?['\"\`]https?:" --include='*.js' .) && fail "another host: $bad"
-node "$dir/modules.mjs" || fail "modules.mjs failed"
+(cd "$dir" && node modules.mjs) || fail "modules.mjs failed"
+bad=$(grep -rnE "setAttribute\('style'|cssText|insertRule|style: '" --include='*.js' --exclude-dir=vendor .) && fail "a style that the policy forbids: $bad"
 [ $failures = 0 ]

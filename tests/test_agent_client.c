@@ -22,8 +22,8 @@ DEFINE_CLEANUP(outcome, struct outcome, outcome_done(it))
 
 static struct llm_config config_for(const char *protocol)
 {
-    return (struct llm_config){.url = server.address, .protocol = protocol, .model = "scripted", .key = KEY, .connect_ns = 500000000,
-                               .first_byte_ns = 400000000, .stall_ns = 300000000, .whole_ns = 1200000000, .answer_bytes = 64 << 10,
+    return (struct llm_config){.url = server.address, .protocol = protocol, .model = "scripted", .key = KEY, .connect_ns = 3000000000,
+                               .first_byte_ns = 6000000000, .stall_ns = 5000000000, .whole_ns = 7000000000, .answer_bytes = 64 << 10,
                                .output_tokens = 4000, .retries = 2, .backoff_ns = 10000000, .retry_after_most_ns = 3000000000};
 }
 
@@ -137,12 +137,12 @@ static void busy_endpoints_are_asked_again(void)
 static void the_pause_asked_for_is_kept(void)
 {
     cleanup(outcome) struct outcome o = ASK("openai", "status 429\nheader Retry-After: 1\nas raw\n---\n{}\n", "---\nnow\n");
-    check(o.ok && o.ns >= 1000000000 && o.ns < 3000000000);
+    check(o.ok && o.ns >= 1000000000 && o.ns < 5000000000);
     check(json_int(json_array_get(o.account.log, 1), "waited_ms", 0) == 1000);
     cleanup(outcome) struct outcome long_one = ASK("openai", "status 429\nheader retry-after: 3600\nas raw\n---\n{}\n", "---\nnow\n");
-    check(!long_one.ok && long_one.ns < 1000000000 && llm_server_requests(&server) == 1 && strstr(long_one.err.text, "longer pause"));
+    check(!long_one.ok && long_one.ns < 3000000000 && llm_server_requests(&server) == 1 && strstr(long_one.err.text, "longer pause"));
     cleanup(outcome) struct outcome dated = ASK("openai", "status 503\nheader Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\nas raw\n---\n{}\n", "---\nnow\n");
-    check(dated.ok && dated.ns < 1000000000);
+    check(dated.ok && dated.ns < 3000000000);
     cleanup(outcome) struct outcome odd = ASK("openai", "status 503\nheader Retry-After: 99999999999999999999\nas raw\n---\n{}\n", "---\nnow\n");
     check(odd.ok);           /* no number of seconds, no date: as if not said */
 }
@@ -168,10 +168,13 @@ static void slow_endpoints_end_in_time(void)
 {
     struct llm_config c = config_for("openai");
     c.retries = 0;
+    c.first_byte_ns = 400000000;
+    c.stall_ns = 300000000;
+    c.whole_ns = 1200000000;
     static const struct { const char *script, *outcome; int64_t most_ns; } cases[] = {
-        {"stall 0\n---\nnothing of this comes\n", "stalled", 900000000},
-        {"stall 200\n---\nThe beginning of this comes, and then nothing more does, for a time that nobody would wait.\n", "stalled", 900000000},
-        {"drip 30\n---\nslow\n", "too_long", 1600000000},
+        {"stall 0\n---\nnothing of this comes\n", "stalled", 3000000000},
+        {"stall 200\n---\nThe beginning of this comes, and then nothing more does, for a time that nobody would wait.\n", "stalled", 3000000000},
+        {"drip 30\n---\nslow\n", "too_long", 4000000000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         llm_server_play(&server, dir, (const char *const[]){cases[i].script, NULL});
@@ -187,7 +190,7 @@ static void slow_endpoints_end_in_time(void)
     cleanup(str) char *address = xfmt("http://127.0.0.1:%d/v1/", ntohs(to.sin_port));
     c.url = address;
     cleanup(outcome) struct outcome o = ask_with(&c, (struct llm_call){0});
-    check(!o.ok && o.err.code == ERR_TIMEOUT && o.ns < 900000000);
+    check(!o.ok && o.err.code == ERR_TIMEOUT && o.ns < 3000000000);
     check_str(last_outcome(&o), "no_first_byte");
     close(silent);
     c.retries = 1;
@@ -268,7 +271,7 @@ static void calls_can_be_stopped(void)
     cleanup(outcome) struct outcome p = ask_with(&c, (struct llm_call){.stopped = stop_soon});
     check(!p.ok && p.err.code == ERR_CONFLICT && p.ns < 2000000000);
     cleanup(outcome) struct outcome q = ask_with(&c, (struct llm_call){.deadline_ns = clock_mono_ns() + 300000000});
-    check(!q.ok && q.err.code == ERR_TIMEOUT && q.ns < 1000000000);
+    check(!q.ok && q.err.code == ERR_TIMEOUT && q.ns < 2500000000);
 }
 
 static void no_call_is_made_that_cannot_be_paid(void)

@@ -72,7 +72,7 @@ static void put(struct scene *s, int t, const double *values)
 
 static struct compare_result compare_one(const struct scene *s, int t, bool with_baseline)
 {
-    const struct compare_case c = {s->shape.op, &s->tensors[t], s->right[t], s->got[t], with_baseline ? s->baseline[t] : NULL, s->inputs[t]};
+    const struct compare_case c = {s->shape.op, &s->tensors[t], s->right[t], s->got[t], with_baseline ? s->baseline[t] : NULL, s->inputs[t], NULL};
     struct compare_result r;
     compare_tensor(&c, &r);
     return r;
@@ -576,7 +576,7 @@ static void test_gaps(void)
         right[i] = 1 + i % 7;
         got[i / 40 * 50 + i % 40] = (float)right[i];
     }
-    const struct compare_case c = {s.shape.op, &t, right, got, NULL, before};
+    const struct compare_case c = {s.shape.op, &t, right, got, NULL, before, NULL};
     struct compare_result r;
     compare_tensor(&c, &r);
     check(r.code == VERDICT_OK);
@@ -601,7 +601,7 @@ static void test_integers(void)
     t.bytes = 16;
     int32_t got[] = {1, -2, 3, 2000000000};
     const double right[] = {1, -2, 3, 2000000000};
-    const struct compare_case c = {s.shape.op, &t, right, got, NULL, NULL};
+    const struct compare_case c = {s.shape.op, &t, right, got, NULL, NULL, NULL};
     struct compare_result r;
     compare_tensor(&c, &r);
     check(r.code == VERDICT_OK);

@@ -3,8 +3,10 @@
  * cases up to date.
  * Usage: test_corpus CORPUS OPS_DIR [--write]
  */
-#include "gpu/selftest.h"
+#include "gpu/selftest_result.h"
 #include "tests/test.h"
+
+#include <string.h>
 
 enum { ROWS = 120 };
 
@@ -92,6 +94,8 @@ static void check_refused(const struct op_set *ops)
         {"{}", "naive"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[]}", "expect"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[\"ok\"]}", "accept"},
+        {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":1},\"candidate\":{},\"expect\":[\"not_confirmed\"]}", "accept"},
+        {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"mode\":\"quick\"}", "mode"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[121],\"operator\":\"rmsnorm\",\"axes\":{},\"candidate\":{},\"expect\":[\"fault\"]}", "rows/0"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"n/a\",\"rows\":[1],\"operator\":\"rmsnorm\",\"axes\":{\"R\":1},\"candidate\":{},\"expect\":[\"fault\"]}", "N"},
         {"{\"title\":\"t\",\"why\":\"w\",\"naive\":\"maybe\",\"rows\":[1]}", "naive"},
@@ -115,6 +119,64 @@ static void check_refused(const struct op_set *ops)
     unlink(file), rmdir(one), rmdir(attacks), rmdir(honest), rmdir(root);
 }
 
+/* A line of a result as a run would have written it. */
+static void put_result(struct buf *to, const struct selftest_case *c, const char *device, enum verdict_code code, const char *digest)
+{
+    struct selftest_result r = {.done = true, .code = code, .naive_passed = true, .gpu_ns = 250 * 1000000, .naive_gpu_ns = 1000000};
+    snprintf(r.device, sizeof r.device, "%s", device);
+    snprintf(r.phase, sizeof r.phase, "probe");
+    cleanup(json) json_t *doc = selftest_result_encode(c, &r);
+    if (digest)
+        json_put_str(doc, "digest", digest);
+    cleanup(str) char *text = json_text(doc);
+    buf_fmt(to, "%s\n", text);
+}
+
+/* Two shards of a run on two cards: what is in either is in the table; another device's word, a case that has changed, and half a line are not. */
+static void check_merge(const struct op_set *ops, const char *dir, const struct selftest_corpus *c)
+{
+    char path[2][32] = {"/tmp/results.XXXXXX", "/tmp/results.XXXXXX"}, table_path[] = "/tmp/table.XXXXXX";
+    const struct selftest_options o = {.ops = ops, .device = "cuda:0", .corpus = dir};
+    cleanup(buf) struct buf text = {0};
+    struct selftest_totals t = {0};
+    struct err err = {0};
+    int honest = 0;
+    while (c->list[honest].attack)
+        honest++;
+    for (int k = 0; k < 2; k++) {
+        cleanup(buf) struct buf lines = {0};
+        close(mkstemp(path[k]));
+        for (int i = k; i < c->count; i += 2) {
+            enum verdict_code code = c->list[i].attack ? c->list[i].expected[0] : VERDICT_NOT_FASTER;
+            const char *device = i == 4 ? "sim" : k ? "cuda:1" : "cuda:0";
+            put_result(&lines, &c->list[i], device, i == 2 ? VERDICT_OK : i == honest ? VERDICT_WRONG_RESULT : code, i == 6 ? "00" : NULL);
+        }
+        buf_str(&lines, "{\"name\":\"attacks/");
+        check(file_write(path[k], lines.data, lines.size, 0600, &err));
+    }
+    close(mkstemp(table_path));
+    char *files[] = {path[0], path[1]};
+    check(selftest_merge(&o, table_path, 2, files, &t, &err));
+    check(file_read(table_path, 1 << 20, &text, &err));
+    int retests = 0;
+    for (int i = 0; i < c->count; i++)
+        retests += !c->list[i].attack && !strcmp(c->list[i].mode, "retest");
+    check_int(t.attacks + t.honest, c->count);
+    check_int(t.attacks - t.caught, 3);
+    check_int(t.honest - t.accepted, 1 + retests);       /* none of these lines says that its retest was fresh */
+    check(t.gpu_ns == (int64_t)(c->count - 2) * 250 * 1000000);
+    cleanup(str) char *missing = xfmt("not judged by any run**: `%s`, `%s`\n", c->list[4].name, c->list[6].name);
+    check(strstr(buf_cstr(&text), missing) != NULL);
+    check(strstr(buf_cstr(&text), "2 results are left out") != NULL);
+    cleanup(str) char *missed = xfmt("| `%s` | **MISSED** | ok | probe", strchr(c->list[2].name, '/') + 1);
+    check(strstr(buf_cstr(&text), missed) != NULL && strstr(buf_cstr(&text), "| cuda:1 | 250 |") != NULL);
+    /* one shard alone: the other's cases are missing, not caught */
+    check(selftest_merge(&o, table_path, 1, files, &t, &err));
+    check(t.caught < t.attacks * 2 / 3);
+    check(!selftest_merge(&o, table_path, 0, files, &t, &err));
+    unlink(path[0]), unlink(path[1]), unlink(table_path);
+}
+
 int main(int argc, char **argv)
 {
     cleanup(op_set) struct op_set ops = {0};
@@ -134,6 +196,7 @@ int main(int argc, char **argv)
     check_rows(&c, reasons);
     check_counts(&c);
     check_refused(&ops);
+    check_merge(&ops, argv[1], &c);
     check(file_read(text, 1 << 20, &found, &err));
     check_str(buf_cstr(&found), buf_cstr(&wanted));
     return test_done();

@@ -193,7 +193,8 @@ static int run_timing(void)
           sample.launches == device_most_launches(sets) && sample.launches < sets && sets <= device_sets_for(sample.launches) + 1);
     /* A kernel that does nothing leaves poison, not the last block's results: other poison when it is launched once more. */
     setenv("FAKE_KERNEL", "nothing", 1);
-    check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
+    for (int i = 0; i < 40 && fault.code == VERDICT_OK; i++)
+        check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, 8}, &sample, &fault, &err));
     check_int(fault.code, VERDICT_NON_DETERMINISTIC);
     device_fault_done(&fault);
     check(!device_cuda.time_output(p, first[0], CASE_Y, after_y, &err));
@@ -259,14 +260,17 @@ static int run_untouched(void)
         struct err err = {0};
         struct device_fault fault = {0};
         check(sets_draw(p, (uint64_t)i, LAUNCHES, &err) && sets_restore(p, &err));
+        check(CU(&err, cuStreamSynchronize, d->stream));
         const CUdeviceptr *used = all->at + all->order[LAUNCHES - 1] * p->buffer_count, *idle = all->at + all->order[LAUNCHES] * p->buffer_count;
         /* The last byte of a gap is the one before a buffer, its first the one behind. */
-        const CUdeviceptr places[] = {all->at[(sets - 1) * p->buffer_count + CASE_X] + 77, used[CASE_Y] - 1, used[CASE_S] + 4 * N, idle[CASE_S], idle[CASE_Y] + 4 * N - 1, idle[3] + 5};
+        const CUdeviceptr places[] = {all->at[(sets - 1) * p->buffer_count + CASE_X] + 77 - all->fixed.at + all->fixed.back, used[CASE_Y] - 1, used[CASE_S] + 4 * N, idle[CASE_S], idle[CASE_Y] + 4 * N - 1, idle[3] + 5};
+        for (int k = 0; k < all->gaps; k++)
+            check(((const struct piece *)all->list)[k].to == 0);
         if (i >= 0)
             *(unsigned char *)places[i] ^= 1;
         else        /* what is launched may change */
             *(unsigned char *)used[CASE_Y] ^= 1, *(unsigned char *)used[3] ^= 1;
-        check(sets_close(p, &err) && sets_look_begin(p, &err) && sets_look_end(p, false, &fault, &err));
+        check(sets_look_begin(p, &err) && sets_look_end(p, false, &fault, &err));
         check_int(fault.code, i < 0 ? VERDICT_OK : i == 0 ? VERDICT_INPUT_MODIFIED : VERDICT_OUT_OF_BOUNDS);
         check(i < 0 || strcmp(json_str(fault.detail, "what", ""), kinds[i]) == 0);
         device_fault_done(&fault);
@@ -326,7 +330,7 @@ static int run_drawn(void)
 /* Kernels that are right on their own, and in the first launches. */
 static int run_timed_attack(const char *kernel, int from, enum verdict_code code)
 {
-    enum { LAUNCHES = 8, BLOCKS = 6 };
+    enum { LAUNCHES = 8, BLOCKS = 40 };         /* one in three is replayed */
     test_checks = test_failures = 0;
     char number[16];
     snprintf(number, sizeof number, "%d", from);
@@ -339,9 +343,11 @@ static int run_timed_attack(const char *kernel, int from, enum verdict_code code
     struct device_sample sample = {0};
     for (int b = 0; b < BLOCKS && fault.code == VERDICT_OK; b++)
         check(device_cuda.time_block(p, &(struct device_time_block){LAUNCHES, (uint64_t)b}, &sample, &fault, &err));
+    /* Where a mark falls into what was launched already, it is a result that differs. */
+    const bool mark = strcmp(kernel, "marks_earlier") == 0 && fault.code == VERDICT_NON_DETERMINISTIC;
     if (fault.code != code)
         fprintf(stderr, "%s: %s\n", kernel, fault.text);
-    check_int(fault.code, code);
+    check(fault.code == code || mark);
     device_fault_done(&fault);
     check_reach();
     if (!d->dead) {

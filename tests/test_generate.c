@@ -92,7 +92,7 @@ static void judge(struct play *p, struct gen_proposal *g, cost_fn *cost)
     p->keep[i][0] = json_incref(g->candidate);
     p->keep[i][1] = json_incref(g->origin);
     p->keep[i][2] = json_pack("{s:s,s:[{s:s,s:i,s:i}]}", "bound", "latency", "resources", "kernel", "k", "registers", 48, "spill_bytes", 0);
-    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2]};
+    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2], NULL};
     if (ns > 0 && (!p->best || ns < p->best))
         p->best = ns;
 }
@@ -318,7 +318,7 @@ static void test_wants(void)
     for (size_t i = 0; i < json_array_size(known); i++)
         best = json_num(json_array_get(known, i), "ns", 0) > 0 ? fmin(best, json_num(json_array_get(known, i), "ns", 0)) : best;
     printf("of 30 estimates the best is %.3f of the least there is\n", best / true_best(&s, bowl));
-    check(best <= 1.1 * true_best(&s, bowl));
+    check(best <= 1.15 * true_best(&s, bowl));
 }
 
 static void test_ends(void)
@@ -355,9 +355,9 @@ static void test_repeats(void)
     struct gen_past mixed[HISTORY];
     cleanup(json) json_t *odd = json_pack("{s:s,s:{s:i}}", "template", "rows", "params", "ROWS", 3);
     cleanup(json) json_t *other = json_pack("{s:s}", "template", "no_such");
-    mixed[0] = (struct gen_past){"cand_b", odd, NULL, VERDICT_OK, 6000, 1, NULL};
-    mixed[1] = (struct gen_past){"cand_o", odd, odd, VERDICT_OK, 1, 1, NULL};
-    mixed[2] = (struct gen_past){"cand_p", odd, other, VERDICT_OK, 1, 1, NULL};
+    mixed[0] = (struct gen_past){"cand_b", odd, NULL, VERDICT_OK, 6000, 1, NULL, NULL};
+    mixed[1] = (struct gen_past){"cand_o", odd, odd, VERDICT_OK, 1, 1, NULL, NULL};
+    mixed[2] = (struct gen_past){"cand_p", odd, other, VERDICT_OK, 1, 1, NULL, NULL};
     memcpy(mixed + 3, p.past, (size_t)p.count * sizeof *mixed);
     struct gen_input a = input_of(&s, &p, 5), b = input_of(&s, &p, 5);
     b.past = mixed;
@@ -448,6 +448,89 @@ static void test_spills(void)
     check(p.count > 5);
 }
 
+/*
+ * The compiler's figures come with the estimates, before any time of a card: a setting that spills is not tried, nor what costs more
+ * registers, though the estimate likes it best.
+ */
+static void test_static_resources(void)
+{
+    struct shape s;
+    cleanup(play) struct play p = {0};
+    shape_of(GDN, &s);
+    struct gen_input in = input_of(&s, &p, 20);
+    struct err err = {0};
+    cleanup(json) json_t *every = NULL, *estimates = json_array();
+    json_t *item;
+    size_t i;
+    int spilling = 0, tried = 0;
+    bool first = true;
+    check(template_every(&in, &every, &err));
+    json_array_foreach(every, i, item) {
+        const json_t *params = json_object_get(item, "params");
+        const bool rows = strcmp(json_str(item, "template", ""), "rows") == 0;
+        /* one line of the space is estimated, and the best of it spills */
+        if (!rows || json_int(params, "LANES", 0) != 16 || json_int(params, "WARPS", 0) != 4 || json_int(params, "VEC", 0) != 4 || json_int(params, "CACHE", 0) != 0)
+            continue;
+        const int64_t held = json_int(params, "ROWS", 0);
+        json_t *one = json_deep_copy(item);
+        json_put_num(one, "ns", (double)(9000 - 1000 * held));
+        json_put(one, "resources", json_pack("[{s:s,s:i,s:I}]", "kernel", "gdn_rows", "registers", 200, "spill_bytes", (json_int_t)(held >= 4 ? 64 : 0)));
+        json_array_append_new(estimates, one);
+        spilling += held >= 4;
+    }
+    check(spilling >= 1 && json_array_size(estimates) > (size_t)spilling);
+    in.estimates = estimates;
+    for (; tried < 20; tried++) {
+        cleanup(gen_proposal) struct gen_proposal g = {0};
+        in.past = p.past, in.past_count = p.count;
+        check(template_propose(&in, &g, &err));
+        if (g.done)
+            break;
+        const json_t *params = json_object_get(g.origin, "params");
+        const bool rows = strcmp(json_str(g.origin, "template", ""), "rows") == 0;
+        check(!(rows && json_int(params, "ROWS", 0) >= 4 && json_int(params, "LANES", 0) <= 16 && json_int(params, "WARPS", 0) == 4 &&
+                json_int(params, "VEC", 0) == 4 && json_int(params, "CACHE", 0) == 0));
+        check(!rows || !first || json_int(params, "ROWS", 0) == 2);      /* the best that does not spill comes first */
+        first = first && !rows;
+        judge(&p, &g, bowl);
+    }
+    check(tried > 3);
+}
+
+/* A target gets the settings that it can run: no clusters, dependent launches or bulk copies before sm_90, and all others. */
+static void test_targets(void)
+{
+    static const struct { const char *target; bool clusters; } cases[] = {{"sm_80", false}, {"sm_89", false}, {"sm_90a", true}, {"sm_100a", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const shapes[] = {"gdn_decode_step\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128,\"W\":4}", "gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}"};
+        for (int k = 0; k < 2; k++) {
+            cleanup(str) char *text = xfmt("{\"op\":\"%s,\"target\":\"%s\"}", shapes[k], cases[i].target);
+            cleanup(json) json_t *every = NULL;
+            struct play none = {0};
+            struct shape s;
+            struct err err = {0};
+            json_t *item;
+            size_t n;
+            int needing = 0, plain = 0;
+            shape_of(text, &s);
+            struct gen_input in = input_of(&s, &none, 1);
+            check(template_every(&in, &every, &err));
+            json_array_foreach(every, n, item) {
+                const char *name = json_str(item, "template", "");
+                const json_t *params = json_object_get(item, "params");
+                const bool needs = strcmp(name, "cluster") == 0 || strcmp(name, "fused") == 0 || strcmp(name, "bulk") == 0 || json_int(params, "DEPENDENT", 0) ||
+                                   (strcmp(name, "shift") == 0 && json_int(params, "SPLIT", 1) > 1);
+                if (needs && !cases[i].clusters)
+                    fprintf(stderr, "%s: %s %s\n", cases[i].target, shapes[k], name);
+                needing += needs;
+                plain += !needs;
+            }
+            check(plain > 0);
+            check((needing > 0) == cases[i].clusters);
+        }
+    }
+}
+
 static void test_shapes(void)
 {
     static const struct { const char *shape; bool fits; } cases[] = {
@@ -467,7 +550,7 @@ static void test_shapes(void)
         struct gen_input in = input_of(&s, &none, 10);
         check(template_propose(&in, &g, &err));
         check(g.done == !cases[i].fits);
-        check(!g.done || strstr(g.reason, "template rows wants "));
+        check(!g.done || strstr(g.reason, " wants "));
         cleanup(play) struct play p = {0};
         if (cases[i].fits)
             play(&p, &s, bowl, 12);
@@ -534,7 +617,8 @@ int main(void)
         return 1;
     }
     check(generator_find("template") && generator_find("template")->propose == template_propose);
-    check(generator_find("external") && !generator_find("external")->propose && !generator_find("llm"));
+    check(generator_find("external") && !generator_find("external")->propose && !generator_find("external")->attempt);
+    check(generator_find("llm") && generator_find("llm")->attempt && !generator_find("magic"));
     test_finds();
     test_measured();
     test_prior();
@@ -544,6 +628,8 @@ int main(void)
     test_retest();
     test_avoids();
     test_spills();
+    test_static_resources();
+    test_targets();
     test_shapes();
     test_files();
     op_set_done(&ops);

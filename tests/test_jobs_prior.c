@@ -40,7 +40,7 @@ static bool prior_wants(const struct gen_input *in, int most, json_t **ret, stru
     return true;
 }
 
-static const struct generator prior_generator = {"template", prior_propose, prior_wants};
+static const struct generator prior_generator = {"template", prior_propose, prior_wants, NULL};
 static const struct generator *find_prior(const char *name)
 {
     return strcmp(name, "template") == 0 ? &prior_generator : NULL;

@@ -73,7 +73,7 @@ static void bad_requests(void)
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'gpu_seconds':-1}}", "/budget/gpu_seconds", "above 0", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'tokens':'many'}}", "/budget/tokens", "integer", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'budget':{'money':1}}", "/budget/money", "", ERR_INVALID},
-        {"{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'llm'}", "/generator", "lacks the client for a model", ERR_UNPROCESSABLE},
+        {"{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'llm'}", "/generator", "has no generator of that name", ERR_UNPROCESSABLE},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'baseline':{'language':'cuda'}}", "/baseline/source", "", ERR_INVALID},
         {"{'op':'scale','shapes':[{'R':4,'N':8}],'baseline':{'language':'cuda','source':'','plan':{'steps':[{'kernel':'k','grid':['Q'],'block':[32],'args':[]}]}}}",
          "/baseline/plan", "shape 0", ERR_INVALID},

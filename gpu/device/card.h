@@ -43,6 +43,8 @@ struct card_reading {
 };
 /* uuid: as device_info has it. Cheap (about 1 ms; 10 ms the first time). One thread at a time. */
 void card_read(const char *uuid, struct card_reading *ret);
+/* The first time's part of it, which needs no card's name. */
+void card_prepare(void);
 /* Whether the card itself is fit to measure on: memory, logged faults, slowed down. False: `why`. Unknown is fit. */
 bool card_well(const struct card_reading *r, char *why, size_t size);
 /*

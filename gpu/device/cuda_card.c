@@ -218,6 +218,8 @@ static void read_card(const char *name, bool by_uuid, struct card_reading *ret)
     *ret = r;
 }
 
+void card_prepare(void) { (void)nvml_open(NULL, 0); }
+
 void card_read(const char *uuid, struct card_reading *ret) { read_card(uuid, true, ret); }
 
 bool nvml_health(const char *bus_id, char *why, size_t size)

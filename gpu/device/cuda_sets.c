@@ -1,13 +1,15 @@
 /*
  * The buffer sets of timed launches: where they lie and what they hold.
  *
- * Inputs lie in one mapping, read-only while a candidate runs; what launches write lies in another; the content that sets are restored
- * from, and what is swept, in a third, read-only as well. For each block places, rotations, poison and order are drawn anew: every
- * buffer of every set has a place of its own, in no order, at a multiple of 256 bytes as a caller's allocator would give it, with gaps
- * of random length. So nothing can be counted out from a launch's arguments: not where its other buffers are, not where another
- * set's are. Inputs are strewn over five times L2, between the left-over inputs of earlier blocks, which look the same: what another
- * launch will read cannot be told from what none will, nor fetched all in advance. Some sets are never launched in a block; nothing
- * tells them from the others, and they must be as they were afterwards (cuda_sets_check.c).
+ * Inputs lie in one mapping that device code can only read; what launches write lies in another; the content that sets are restored
+ * from, and what is swept, in a third, which is read-only as well. For each block places, rotations, poison and order are drawn anew: every
+ * buffer lies at a multiple of 256 bytes as a caller's allocator would give it, with gaps of random length around it; inputs of all sets
+ * in no order, what a launch writes near each other in no order. So nothing can be counted out from a launch's arguments: not where its
+ * other buffers are, not where another set's are. Gaps between inputs hold what lay there before and look like inputs; gaps between
+ * the others hold the poison that outputs hold. Nor can a launch look around: nothing tells where the mappings end, and around
+ * them is nothing, so a kernel that reads beyond its buffers, to fetch or to do what other launches will need, meets an end within
+ * about as many launches as there are sets. Some sets are never launched in a block; nothing tells them from the others, and they
+ * must be as they were afterwards (cuda_sets_check.c).
  */
 #include "core/hash.h"
 #include "core/rng.h"
@@ -17,8 +19,7 @@
 
 /* cuMemAlloc gives no less. */
 #define STEP ((size_t)256)
-#define GAP_STEPS 4                   /* between buffers that are written, on average; never less than one */
-#define SPREAD_L2 5
+#define GAP_STEPS 8                   /* between buffers of a set, at most and never less than one; a power of two */
 #define SHARE_OF_FREE 2               /* sets take at most this fraction (1/n) of the free memory */
 #define STREWN 1024                   /* inputs, before the first block */
 #define WORDS_FROM 4096               /* bytes; smaller tensors are turned by single elements: more rotations that differ */
@@ -46,6 +47,7 @@ void cuda_sets_free(struct cuda_sets *s)
     free(s->pieces);
     free(s->order);
     free(s->slots);
+    free(s->shuffled);
     free(s->at);
     free(s->seen);
     free(s);
@@ -99,21 +101,30 @@ static bool choose_count(const struct device_program *p, const struct device_tim
 
 /* ---- what lies where ---- */
 
-/* All buffers of all sets of one kind, shuffled; how many. */
-static int shuffle(const struct device_program *p, bool writable, uint64_t seed)
+static void shuffle(struct slot *slots, int n, uint64_t seed)
+{
+    for (int i = n - 1; i > 0; i--) {
+        int k = (int)rng_below(seed, 1, (uint64_t)i, (uint64_t)i + 1);
+        struct slot swap = slots[i];
+        slots[i] = slots[k];
+        slots[k] = swap;
+    }
+}
+
+/* Buffers of one kind, of all sets, in the order in which they will lie; how many. */
+static int line_up(const struct device_program *p, bool writable, uint64_t seed)
 {
     struct cuda_sets *s = p->sets;
     int n = 0;
-    for (int set = 0; set < s->count; set++)
+    for (int k = 0; k < s->count; k++) {
+        const int first = n;
         for (int i = 0; i < p->buffer_count; i++)
             if (p->buffers[i].bytes && p->buffers[i].writable == writable)
-                s->slots[n++] = (struct slot){set, i};
-    for (int i = n - 1; i > 0; i--) {
-        int k = (int)rng_below(seed, 1, (uint64_t)i, (uint64_t)i + 1);
-        struct slot swap = s->slots[i];
-        s->slots[i] = s->slots[k];
-        s->slots[k] = swap;
+                s->slots[n++] = (struct slot){writable ? s->shuffled[k] : k, i};
+        shuffle(s->slots + first, n - first, seed + (uint64_t)k);
     }
+    if (!writable)
+        shuffle(s->slots, n, seed);
     return n;
 }
 
@@ -122,27 +133,34 @@ static void gap(struct cuda_sets *s, CUdeviceptr from, CUdeviceptr to)
     s->pieces[s->pieces_end++] = (struct piece){.to = from, .bytes = to - from, .pattern = s->poison, .element = 1};
 }
 
-/* Places them over the mapping: what is left over goes between them, in shares drawn at random and a step everywhere. */
+/*
+ * Places them over the mapping, one to eight steps apart; what is left over lies where the next is another set's, in shares drawn at
+ * random. What a launch writes shares pages as an allocator would have it: pages that are new to a launch cost it time.
+ */
 static void scatter(const struct device_program *p, const struct arena *a, bool writable, uint64_t seed)
 {
     struct cuda_sets *s = p->sets;
-    const int n = shuffle(p, writable, seed);
-    const size_t left = a->bytes / STEP - need_of(p, writable).steps * (size_t)s->count - (size_t)n - 1;
+    device_set_order(rng_at(seed, 4, 0), s->count, s->shuffled);
+    const int n = line_up(p, writable, seed);
+    const size_t all = a->bytes / STEP - need_of(p, writable).steps * (size_t)s->count - 1;
+    size_t within = 0, at = 0;
     uint64_t sum = 0, so_far = 0;
     CUdeviceptr after = a->at;
-    for (int i = 0; i <= n; i++)
-        sum += rng_at(seed, 2, (uint64_t)i) >> 40;
-    size_t used = 0;
+    for (int i = 0; i < n; i++) {
+        within += 1 + (rng_at(seed, 2, (uint64_t)i) & (GAP_STEPS - 1));
+        sum += i == 0 || s->slots[i].set != s->slots[i - 1].set ? rng_at(seed, 3, (uint64_t)i) >> 40 : 0;
+    }
+    sum += (rng_at(seed, 3, (uint64_t)n) >> 40) + 1;
     for (int i = 0; i < n; i++) {
         const struct slot *k = &s->slots[i];
-        const int64_t bytes = p->buffers[k->buffer].bytes;
-        so_far += rng_at(seed, 2, (uint64_t)i) >> 40;
-        CUdeviceptr at = a->at + (used + (size_t)i + 1 + (size_t)((unsigned __int128)left * so_far / (sum ? sum : 1))) * STEP;
-        s->at[(size_t)k->set * (size_t)p->buffer_count + (size_t)k->buffer] = at;
+        at += 1 + (rng_at(seed, 2, (uint64_t)i) & (GAP_STEPS - 1));
+        so_far += i == 0 || k->set != k[-1].set ? rng_at(seed, 3, (uint64_t)i) >> 40 : 0;
+        CUdeviceptr here = a->at + (at + (size_t)((unsigned __int128)(all - within) * so_far / sum)) * STEP;
+        s->at[(size_t)k->set * (size_t)p->buffer_count + (size_t)k->buffer] = here;
         if (writable)
-            gap(s, after, at);
-        after = at + (size_t)bytes;
-        used += steps(bytes);
+            gap(s, after, here);
+        after = here + (size_t)p->buffers[k->buffer].bytes;
+        at += steps(p->buffers[k->buffer].bytes);
     }
     if (writable)
         gap(s, after, a->at + a->bytes);
@@ -169,7 +187,8 @@ static void content(const struct device_program *p, int set, bool writable)
         const struct program_buffer *b = &p->buffers[i];
         if (!b->bytes || b->writable != writable)
             continue;
-        s->pieces[s->pieces_end++] = (struct piece){.to = s->at[(size_t)set * (size_t)p->buffer_count + (size_t)i],
+        const CUdeviceptr at = s->at[(size_t)set * (size_t)p->buffer_count + (size_t)i];
+        s->pieces[s->pieces_end++] = (struct piece){.to = writable ? at : at - s->fixed.at + s->fixed.back,
                                                     .from = b->output ? 0 : s->base[i],
                                                     .bytes = (uint64_t)b->bytes,
                                                     .pattern = s->poison,
@@ -231,14 +250,9 @@ bool sets_restore(struct device_program *p, struct err *err)
 {
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
-    return arena_access(d, &s->fixed, true, err) &&
-           helper_upload(d, s->list, s->pieces, (size_t)s->pieces_end * sizeof *s->pieces, err) &&
-           helper_pieces(d, d->restore, s->list, s->pieces, s->printed, 0, err);
-}
-
-bool sets_close(struct device_program *p, struct err *err)
-{
-    return CU(err, cuStreamSynchronize, p->device->stream) && arena_access(p->device, &p->sets->fixed, false, err);
+    return helper_upload(d, s->list, s->pieces, (size_t)s->printed * sizeof *s->pieces, err) &&
+           helper_pieces(d, d->restore, s->list, s->pieces, s->printed, 0, err) &&
+           CU(err, cuMemsetD8Async, s->list, 0, (size_t)s->gaps * sizeof *s->pieces, d->stream);
 }
 
 bool sets_restore_used(struct device_program *p, struct err *err)
@@ -260,8 +274,8 @@ bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err)
 bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err)
 {
     struct piece all = {.to = s->sweep, .bytes = s->sweep_bytes};
-    return arena_access(d, &s->own, true, err) && helper_restore(d, &all, 1, err) && CU(err, cuStreamSynchronize, d->stream) &&
-           arena_access(d, &s->own, false, err) && sets_sweep(d, s, err);
+    return arena_writable(d, &s->own, true, err) && helper_restore(d, &all, 1, err) && CU(err, cuStreamSynchronize, d->stream) &&
+           arena_writable(d, &s->own, false, err) && sets_sweep(d, s, err);
 }
 
 /* ---- set-up ---- */
@@ -271,7 +285,7 @@ static bool make_memory(struct device_program *p, struct err *err)
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     const struct need in = need_of(p, false), out = need_of(p, true);
-    const size_t count = (size_t)s->count, spread = (size_t)d->info.l2_bytes * SPREAD_L2, inputs = in.steps * STEP * count,
+    const size_t count = (size_t)s->count, inputs = in.steps * STEP * count,
                  buffers = (size_t)(in.buffers + out.buffers) * count, pieces = 2 * buffers + count * (size_t)out.buffers + 2 + STREWN;
     size_t own = s->sweep_bytes;
     for (int t = 0; t < p->tensor_count; t++)
@@ -279,13 +293,14 @@ static bool make_memory(struct device_program *p, struct err *err)
     s->rotations = xarray(count * (size_t)(s->tensor_count ? s->tensor_count : 1), sizeof *s->rotations);
     s->at = xarray(count * (size_t)(p->buffer_count ? p->buffer_count : 1), sizeof *s->at);
     s->slots = xarray(buffers + 1, sizeof *s->slots);
+    s->shuffled = xarray(count, sizeof *s->shuffled);
     s->order = xarray(count, sizeof *s->order);
     s->pieces = xarray(pieces, sizeof *s->pieces);
-    s->seen = xarray(count + REPLAYS, sizeof *s->seen);
-    return arena_make(d, inputs + (size_t)in.buffers * count * GAP_STEPS * STEP + STEP + (spread > inputs ? spread - inputs : 0), &s->fixed, err) &&
-           arena_make(d, (out.steps + (size_t)out.buffers * GAP_STEPS) * STEP * count + STEP, &s->open, err) &&
-           arena_make(d, own, &s->own, err) && CU(err, cuMemAlloc, &s->list, pieces * sizeof *s->pieces) &&
-           CU(err, cuMemAlloc, &s->sums, (count + REPLAYS) * sizeof(uint64_t)) && CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) &&
+    s->seen = xarray(count + REPLAYS + 2, sizeof *s->seen);
+    return arena_make(d, inputs + (size_t)in.buffers * count * GAP_STEPS * STEP + STEP, true, &s->fixed, err) &&
+           arena_make(d, (out.steps + (size_t)out.buffers * GAP_STEPS) * STEP * count + STEP, false, &s->open, err) &&
+           arena_make(d, own, false, &s->own, err) && CU(err, cuMemAlloc, &s->list, pieces * sizeof *s->pieces) &&
+           CU(err, cuMemAlloc, &s->sums, (count + REPLAYS + 2) * sizeof(uint64_t)) && CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) &&
            CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT);
 }
 
@@ -304,7 +319,7 @@ static bool strew(struct device_program *p, struct err *err)
         /* A large tensor is as likely to be met at a place as it is large. */
         if (!bytes || b->writable || random_u64() % inputs > bytes)
             continue;
-        s->pieces[n] = (struct piece){.to = s->fixed.at + at, .from = s->base[t], .bytes = bytes, .element = 1};
+        s->pieces[n] = (struct piece){.to = s->fixed.back + at, .from = s->base[t], .bytes = bytes, .element = 1};
         at += steps((int64_t)bytes) * STEP;
     }
     if (!at)
@@ -314,7 +329,7 @@ static bool strew(struct device_program *p, struct err *err)
         return false;
     for (n = 0; n < STREWN && at < s->fixed.bytes; n++, at *= 2) {
         const size_t left = s->fixed.bytes - at;
-        struct piece again = {.to = s->fixed.at + at, .from = s->fixed.at, .bytes = at < left ? at : left, .element = 1};
+        struct piece again = {.to = s->fixed.back + at, .from = s->fixed.back, .bytes = at < left ? at : left, .element = 1};
         if (!helper_restore(d, &again, 1, err))
             return false;
     }
@@ -327,7 +342,7 @@ static bool fill(struct device_program *p, const struct device_time_setup *how, 
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     CUdeviceptr at = s->own.at + s->sweep_bytes;
-    struct piece clean[] = {{.to = s->own.at, .bytes = s->sweep_bytes}, {.to = s->fixed.at, .bytes = s->fixed.bytes}};
+    struct piece clean[] = {{.to = s->own.at, .bytes = s->sweep_bytes}, {.to = s->fixed.back, .bytes = s->fixed.bytes}};
     s->sweep = s->own.at;
     for (int t = 0; t < p->tensor_count; t++) {
         const struct program_buffer *b = &p->buffers[t];
@@ -338,7 +353,8 @@ static bool fill(struct device_program *p, const struct device_time_setup *how, 
         if (!helper_upload(d, s->base[t], how->tensors[t], (size_t)b->bytes, err))
             return err_wrap(err, "base content of %s", b->name);
     }
-    return helper_restore(d, clean, 2, err) && strew(p, err) && CU(err, cuStreamSynchronize, d->stream) && arena_access(d, &s->own, false, err);
+    return helper_restore(d, clean, 2, err) && strew(p, err) && CU(err, cuStreamSynchronize, d->stream) && arena_writable(d, &s->own, false, err) &&
+           (!d->pieces || CU(err, cuMemsetD8Async, d->pieces, 0, d->pieces_bytes, d->stream));
 }
 
 bool cuda_time_setup(struct device_program *p, const struct device_time_setup *how, int *ret_sets,

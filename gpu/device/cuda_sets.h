@@ -7,19 +7,18 @@
 
 #include <time.h>
 
-/* A mapping of its own with unmapped space on both sides, somewhere that nobody can foresee. */
+/* A mapping of its own with unmapped space on both sides, somewhere that nobody can foresee. back: the same memory for us to write; 0: none. */
 struct arena {
-    CUdeviceptr reserved, at;
-    size_t reserved_bytes, bytes;
+    CUdeviceptr reserved, at, back_reserved, back;
+    size_t bytes;
     CUmemGenericAllocationHandle handle;
-    bool mapped;
 };
-bool arena_make(struct device *d, size_t bytes, struct arena *ret, struct err *err) MUST_CHECK;
-/* While a candidate runs nothing but `open` is writable. */
-bool arena_access(struct device *d, const struct arena *a, bool writable, struct err *err) MUST_CHECK;
+bool arena_make(struct device *d, size_t bytes, bool read_only, struct arena *ret, struct err *err) MUST_CHECK;
+bool arena_writable(struct device *d, const struct arena *a, bool writable, struct err *err) MUST_CHECK;
 void arena_done(struct arena *a);
 
-#define REPLAYS 8                     /* launches of a block that are made once more */
+#define REPLAYS 16                    /* launches of a block that are made once more, */
+#define REPLAY_BLOCKS 3               /* in one of so many blocks */
 
 struct cuda_sets {
     struct device *device;
@@ -31,11 +30,11 @@ struct cuda_sets {
     struct arena fixed, open, own;    /* inputs; outputs, inouts and workspaces; what is only ours: base content, what is swept */
     CUdeviceptr base[OP_MAX_TENSORS], sweep;
     size_t sweep_bytes;
-    CUdeviceptr list, sums;           /* on the card: pieces; a sum for each launch and each replay */
+    CUdeviceptr list, sums;           /* on the card: pieces; a sum for each launch and each replay, then what was found */
     uint64_t seed, poison, salt;
     CUdeviceptr *at;                  /* by set, then by buffer */
     int64_t *rotations;               /* by set, then by tensor, in elements */
-    int *order;
+    int *order, *shuffled;            /* as launched; scratch: as they lie */
     struct slot *slots;               /* scratch: buffers in the order in which they lie in an arena */
     /*
      * What a block begins with. From 0: inputs; from `gaps`: what lies between buffers; from `idle`: what launches may write, of sets
@@ -53,10 +52,8 @@ struct cuda_sets {
 void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret);
 /* Order, places, rotations and poison of a block with so many launches, all anew. Nothing is on the card yet. */
 bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, struct err *err) MUST_CHECK;
-/* Puts what was drawn there; sets_close must follow before a launch. Does not wait. */
+/* Puts what was drawn there, and forgets where we write inputs. Does not wait. */
 bool sets_restore(struct device_program *p, struct err *err) MUST_CHECK;
-/* Waits, and makes inputs read-only. */
-bool sets_close(struct device_program *p, struct err *err) MUST_CHECK;
 /* What the block's launches may write, once more. */
 bool sets_restore_used(struct device_program *p, struct err *err) MUST_CHECK;
 /*
@@ -65,6 +62,8 @@ bool sets_restore_used(struct device_program *p, struct err *err) MUST_CHECK;
  */
 bool sets_look_begin(struct device_program *p, struct err *err) MUST_CHECK;
 bool sets_look_end(struct device_program *p, bool replay, struct device_fault *fault, struct err *err) MUST_CHECK;
+/* For a block that was timed: replay or not, as nobody can foresee. */
+bool sets_replays(void);
 
 /* Reads memory of nobody's, twice the size of L2; flush writes it first. */
 bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err) MUST_CHECK;

@@ -94,13 +94,13 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
         return false;
     if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
-    if (!sets_close(p, err) || !scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) ||
+    if (!scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
     if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK || !sets_look_begin(p, err))
         return fault->code != VERDICT_OK;
     sets_clock(d, &sample);
-    if (!sets_look_end(p, true, fault, err) || fault->code != VERDICT_OK)
+    if (!sets_look_end(p, sets_replays(), fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
     s->launches = launches;
     *ret = sample;

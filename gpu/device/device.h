@@ -64,12 +64,19 @@ struct device_run {
     int64_t wall_limit_ns;
     uint64_t thread_instruction_limit;           /* sim */
     int threads;                    /* sim: host threads */
+    /*
+     * sim: thread instructions of a launch beyond which a sample of its blocks must do (ptx_sample); 0: all run. What the first run of a
+     * program takes, all later ones take.
+     */
+    uint64_t sample_budget, sample_seed;
+    int64_t sample_cpu_ns;          /* the same of CPU time: an instruction of a matrix unit takes long */
 };
 struct device_run_result {
     void **tensors;                 /* the caller's arrays, by tensor, `bytes` long each: content after the run (inputs too) */
     int step_count;
     struct ptx_counts counts[PLAN_MAX_STEPS];    /* sim only, by step */
     bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
+    bool sampled;                   /* sim: not all blocks ran (counts[].blocks did): outputs are as far written as these wrote them */
 };
 
 /*
@@ -153,6 +160,8 @@ DEFINE_CLEANUP(device_audit, struct device_audit_result, device_audit_done(it))
 
 struct device_ops {
     const char *kind;
+    /* What takes time in a process and touches no memory of the device: libraries, the driver's start, what card it is. NULL: nothing. open does it where it was not done. */
+    bool (*prepare)(const char *id, struct err *err);
     bool (*open)(const char *id, struct device **ret, struct err *err);
     void (*close)(struct device *d);
     bool (*info)(struct device *d, struct device_info *ret, struct err *err);

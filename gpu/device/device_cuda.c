@@ -48,7 +48,6 @@ static bool describe(int ordinal, CUdevice handle, struct device_info *ret, char
     i.pageable_memory_access = attribute(handle, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
     if (!nvml_driver_version(i.driver, sizeof i.driver))
         snprintf(i.driver, sizeof i.driver, "CUDA %d.%d", driver / 1000, driver % 1000 / 10);
-    i.memory_used_bytes = nvml_memory_used_bytes(bus_id);
     i.healthy = nvml_health(bus_id, i.health, sizeof i.health);
     if (i.healthy && major < 9) {
         i.healthy = false;
@@ -71,6 +70,7 @@ bool device_cuda_list(json_t *list, struct err *err)
         char bus_id[32];
         if (!CU(err, cuDeviceGet, &handle, n) || !describe(n, handle, &info, bus_id, sizeof bus_id, err))
             return err_wrap(err, "cuda:%d", n);
+        info.memory_used_bytes = nvml_memory_used_bytes(bus_id);
         json_array_append_new(list, device_info_encode(&info));
     }
     return true;
@@ -106,27 +106,49 @@ static void set_limits(void)
         (void)cu.cuCtxSetLimit(table[i].limit, table[i].value); /* a card without the feature refuses, and needs none */
 }
 
-static bool cuda_open_device(const char *id, struct device **ret, struct err *err)
+/* The card as a process has found it, asked once: a run child opens one card. */
+static struct { bool known; int ordinal; CUdevice handle; struct device_info info; char bus_id[32]; } found;
+
+static bool find(const char *id, struct err *err)
 {
-    cleanup(device) struct device *d = xalloc(sizeof *d);
+    const int ordinal = atoi(id + 5);
     int count = 0;
     int64_t from_ns = clock_mono_ns();
+    if (found.known && found.ordinal == ordinal)
+        return true;
     if (!cuda_open(err) || !CU(err, cuDeviceGetCount, &count))
         return false;
     spent_add(SPENT_DRIVER, from_ns);
-    d->ordinal = atoi(id + 5);
-    if (d->ordinal >= count)
+    if (ordinal >= count)
         return err_set(err, ERR_NOT_FOUND, "there is no %s: this host has %d CUDA device(s)", id, count);
     from_ns = clock_mono_ns();
-    if (!CU(err, cuDeviceGet, &d->handle, d->ordinal) ||
-        !describe(d->ordinal, d->handle, &d->info, d->bus_id, sizeof d->bus_id, err))
+    if (!CU(err, cuDeviceGet, &found.handle, ordinal) || !describe(ordinal, found.handle, &found.info, found.bus_id, sizeof found.bus_id, err))
         return false;
     spent_add(SPENT_DESCRIBE, from_ns);
+    found.ordinal = ordinal;
+    found.known = true;
+    return true;
+}
+
+/* No context yet: the card has no memory of ours, and does not know that we are coming. */
+static bool cuda_prepare(const char *id, struct err *err)
+{
+    return find(id, err);
+}
+
+static bool cuda_open_device(const char *id, struct device **ret, struct err *err)
+{
+    cleanup(device) struct device *d = xalloc(sizeof *d);
+    if (!find(id, err))
+        return false;
+    d->ordinal = found.ordinal, d->handle = found.handle, d->info = found.info;
+    memcpy(d->bus_id, found.bus_id, sizeof d->bus_id);
+    d->info.memory_used_bytes = nvml_memory_used_bytes(d->bus_id);      /* as it is now, before our context */
     if (!d->info.healthy)
         return err_set(err, ERR_UNAVAILABLE, "%s: %s", id, d->info.health);
     d->shared_optin_bytes = attribute(d->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     (void)cu.cuDevicePrimaryCtxSetFlags(d->handle, CU_CTX_SCHED_SPIN);
-    from_ns = clock_mono_ns();
+    const int64_t from_ns = clock_mono_ns();
     if (!CU(err, cuDevicePrimaryCtxRetain, &d->context, d->handle) || !CU(err, cuCtxSetCurrent, d->context))
         return false;
     set_limits();
@@ -330,6 +352,7 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
 
 const struct device_ops device_cuda = {
     .kind = "cuda",
+    .prepare = cuda_prepare,
     .open = cuda_open_device,
     .close = cuda_close,
     .info = cuda_info,

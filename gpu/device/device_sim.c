@@ -29,6 +29,8 @@ struct device_program {
     struct ptx_resources resources[PLAN_MAX_STEPS];
     bool counted[PLAN_MAX_STEPS];               /* in depth, by the first run: */
     struct ptx_counts deep[PLAN_MAX_STEPS];
+    bool settled, whole;                        /* it is known which blocks run; whole: all of them */
+    struct ptx_sample sample[PLAN_MAX_STEPS];
 };
 
 static bool sim_open(const char *id, struct device **ret, struct err *err)
@@ -64,6 +66,8 @@ static bool sim_info(struct device *d, struct device_info *ret, struct err *err)
 
 static void sim_unload(struct device_program *p)
 {
+    for (int i = 0; p && i < PLAN_MAX_STEPS; i++)
+        ptx_sample_done(&p->sample[i]);
     if (p)
         ptx_free(p->module);
     free(p);
@@ -257,9 +261,50 @@ static void keep_deep(struct device_program *p, int step, bool explored, struct 
 
 DEFINE_CLEANUP(history, struct ptx_history *, ptx_history_free(*it))
 
-/* All steps once, in memory laid out afresh. *ret_later: a block may have used what one that begins later did. */
+/* ---- a sample of the blocks ---- */
+
+static uint64_t blocks_of(const struct plan_step *s)
+{
+    return (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
+}
+
+/* Before step i: whether it runs whole, and if not, as what. */
+static struct ptx_sample *sample_of(struct device_program *p, const struct device_run *how, int i)
+{
+    struct ptx_sample *s = &p->sample[i];
+    if (p->whole || !how->sample_budget)
+        return NULL;
+    if (p->settled)
+        return s->taken ? s : NULL;
+    ptx_sample_done(s);
+    *s = (struct ptx_sample){.budget = how->sample_budget, .cpu_ns = how->sample_cpu_ns, .seed = rng_mix(how->sample_seed + (uint64_t)i), .rows = i + 1 < p->plan.step_count};
+    return s;
+}
+
+/*
+ * Where a step's blocks did not all run, what it writes is there in part. In a buffer that was poison before, that shows byte by byte, and
+ * a later block that needs what is missing is left out too. In one that held something it does not show: *ret_stale then, if a later step
+ * looks there, and all blocks must run or none.
+ */
+static void take_account(const struct device_program *p, struct arena *a, bool in_part, bool *written, bool *old, bool *ret_stale)
+{
+    for (int b = 0; b < p->buffer_count; b++) {
+        struct ptx_buffer *x = &a->list[b];
+        *ret_stale |= old[b] && x->loaded;
+        if (in_part && x->stored) {
+            old[b] |= written[b];
+            x->partial = !written[b];
+        }
+        written[b] |= x->stored && !x->partial;
+    }
+}
+
+/*
+ * All steps once, in memory laid out afresh. *ret_later: a block may have used what one that begins later did. *ret_whole: a sample of the
+ * blocks will not do, nothing was found out.
+ */
 static bool run_steps(struct device_program *p, const struct device_run *how, int threads, struct arena *a, struct device_run_result *ret,
-                      bool *ret_later, struct device_fault *fault, struct err *err)
+                      bool *ret_later, bool *ret_whole, struct device_fault *fault, struct err *err)
 {
     cleanup(history) struct ptx_history *history = NULL;
     struct ptx_run_options options = {
@@ -273,8 +318,11 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
     for (int i = 0; i < p->plan.step_count; i++)
         if (p->plan.steps[i].dependent && !options.history)
             history = options.history = ptx_history_new();
-    *ret_later = false;
+    bool written[PROGRAM_MAX_BUFFERS], old[PROGRAM_MAX_BUFFERS] = {0};
+    *ret_later = ret->sampled = false;
     lay_out(p, how, a);
+    for (int b = 0; b < p->buffer_count; b++)
+        written[b] = !p->buffers[b].output;
     for (int i = 0; i < p->plan.step_count; i++) {
         const struct plan_step *s = &p->plan.steps[i];
         struct ptx_launch launch;
@@ -282,11 +330,13 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
         ret->counts[i] = (struct ptx_counts){0};
         if (s->is_memset) {
             set_memory(&a->list[p->tensor_count + s->memset_workspace], s->memset_value);
+            written[p->tensor_count + s->memset_workspace] = true;
             continue;
         }
         make_launch(p, s, a, &launch);
         struct ptx_depth depth = {.device = p->row};
         options.depth = p->counted[i] || how->explore ? NULL : &depth;
+        options.sample = sample_of(p, how, i);
         if (!ptx_run(p->module, &launch, a->list, a->count, &options, &finding, &ret->counts[i], err))
             return false;
         if (finding.kind != PTX_CLEAN)
@@ -296,8 +346,41 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             return fault_set(fault, VERDICT_RACE, NULL,
                              "step %d (%.60s) may begin before step %d has ended, and no thread of it waits for that (griddepcontrol.wait)", i,
                              s->kernel, i - 1);
+        const bool in_part = ret->counts[i].blocks < blocks_of(s);
+        bool stale = false;
+        take_account(p, a, in_part, written, old, &stale);
+        if (stale || !ret->counts[i].blocks) {
+            *ret_whole = true;
+            return true;
+        }
+        ret->sampled |= in_part;
         *ret_later |= ret->counts[i].reads_later != 0;
         keep_deep(p, i, how->explore, &ret->counts[i]);
+    }
+    return true;
+}
+
+static void arena_clear(struct arena *a)
+{
+    arena_done(a);
+    *a = (struct arena){.count = 0};
+}
+
+/* With a sample of the blocks where that is wanted and does, else with all. */
+static bool run_all(struct device_program *p, const struct device_run *how, int threads, struct arena *a, struct device_run_result *ret,
+                    bool *ret_later, struct device_fault *fault, struct err *err)
+{
+    bool whole = false;
+    if (!run_steps(p, how, threads, a, ret, ret_later, &whole, fault, err))
+        return false;
+    if (whole) {
+        arena_clear(a);
+        p->whole = true;
+        return run_steps(p, how, threads, a, ret, ret_later, &whole, fault, err);
+    }
+    if (fault->code == VERDICT_OK && !p->settled) {
+        p->settled = true;
+        p->whole = !ret->sampled;
     }
     return true;
 }
@@ -307,17 +390,16 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
 {
     cleanup(arena) struct arena a = {.count = 0};
     bool later = false;
-    if (!run_steps(p, how, how->threads, &a, ret, &later, fault, err))
+    if (!run_all(p, how, how->threads, &a, ret, &later, fault, err))
         return false;
     if (later && fault->code == VERDICT_OK) {       /* does it end where blocks begin one after the other? */
-        arena_done(&a);
-        a = (struct arena){.count = 0};
-        if (!run_steps(p, how, 1, &a, ret, &later, fault, err))
+        arena_clear(&a);
+        if (!run_all(p, how, 1, &a, ret, &later, fault, err))
             return false;
     }
     if (fault->code != VERDICT_OK)
         return true;
-    for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK; t++)
+    for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK && !ret->sampled; t++)
         if (p->buffers[t].output)
             check_written(&p->tensors[t], &a.list[t], fault);
     for (int t = 0; t < p->tensor_count; t++)
@@ -350,6 +432,14 @@ static json_t *estimate_terms(const struct plan_step *s, const struct ptx_estima
     return d;
 }
 
+static uint64_t all_sectors(const struct device_program *p)
+{
+    uint64_t sum = 0;
+    for (int b = 0; b < p->buffer_count; b++)
+        sum += (uint64_t)p->buffers[b].bytes / 32 + 1;
+    return sum;
+}
+
 /* Steps follow one another like the nodes of a graph: each pays its own launch, which is part of its estimate. */
 static bool sim_estimate(struct device_program *p, const struct device_run_result *run, double *ret_ns,
                          json_t **ret_terms, struct err *err)
@@ -373,7 +463,9 @@ static bool sim_estimate(struct device_program *p, const struct device_run_resul
         struct ptx_launch launch;
         struct ptx_estimate e = {0};
         make_launch(p, s, NULL, &launch);
-        ptx_estimate_time(&run->counts[i], &launch, p->has_resources ? &p->resources[i] : &unknown, row, &e);
+        struct ptx_counts counts = run->counts[i];
+        ptx_counts_scale(&counts, blocks_of(s), all_sectors(p));
+        ptx_estimate_time(&counts, &launch, p->has_resources ? &p->resources[i] : &unknown, row, &e);
         if (launch.dependent && i > 0) { /* it starts while the one before runs: its launch is hidden */
             e.ns -= e.launch_ns;
             e.launch_ns = 0;

@@ -429,7 +429,7 @@ static void count_refusals(struct check *c, struct canary *n, const void *image)
         if (!(c->yardsticks & 1u << y))
             continue;
         const struct compare_case one = {s->op, &s->tensors[n->output], s->right[n->output], image, yardstick_of(c, (enum yardstick)y, n->output),
-                                         s->tensors[n->output].spec->role == OP_INOUT ? s->inputs[n->output] : NULL};
+                                         s->tensors[n->output].spec->role == OP_INOUT ? s->inputs[n->output] : NULL, NULL};
         compare_tensor(&one, &r);
         if (r.code == VERDICT_OK)
             continue;
@@ -471,7 +471,7 @@ static void look_at_baseline(struct check *c)
         if (s->tensors[t].spec->role == OP_INPUT)
             continue;
         const struct compare_case one = {s->op, &s->tensors[t], s->right[t], c->o->baseline[s->regime][t], NULL,
-                                         s->tensors[t].spec->role == OP_INOUT ? s->inputs[t] : NULL};
+                                         s->tensors[t].spec->role == OP_INOUT ? s->inputs[t] : NULL, NULL};
         compare_tensor(&one, &r);
         if (r.code != VERDICT_OK)
             snprintf(c->baseline_why, sizeof c->baseline_why, "operator %s: its baseline is wrong in regime %s (%s): %.180s", s->op->name,

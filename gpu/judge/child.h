@@ -10,7 +10,7 @@
  *   reference   {"do":"canaries","op_dir","shape","all","baseline"} (+ a blob "R.T" for each regime R and output T if baseline)
  *                   -> {"passed","baseline_right","text","caught","skipped","report"}
  *               {"do":"inputs"} + memory, {"do":"reference"} -> {}; the results are in the outputs' memory, as doubles
- *   run_*       {"do":"open","device"} -> {"info"}
+ *   run_*       {"do":"prepare","device"} -> {}; {"do":"open","device"} -> {"info"}
  *               {"do":"scan","declares"} + "kernel.ptx" -> {"refused":finding|null,"flags","uses","unsupported","kernels"}
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
  *               {"do":"inputs"} + memory -> {}
@@ -56,7 +56,7 @@ struct child_state {
 
 /* Answers one job. False: our failure, sent as an error frame; the child then ends. */
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
-child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_triton, child_do_open, child_do_scan, child_do_load, child_do_run,
+child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_triton, child_do_prepare, child_do_open, child_do_scan, child_do_load, child_do_run,
     child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output,
     child_do_time_warm, child_do_time_eager, child_do_alone, child_do_audit;
 

@@ -47,6 +47,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"shape", R(REFERENCE) | RUNS, do_shape},
     {"reference", R(REFERENCE), child_do_reference},
     {"canaries", R(REFERENCE), child_do_canaries},
+    {"prepare", RUNS, child_do_prepare},
     {"open", RUNS, child_do_open},
     {"scan", RUNS, child_do_scan},
     {"load", RUNS, child_do_load},

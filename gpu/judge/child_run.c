@@ -59,14 +59,24 @@ json_t *child_fault_encode(const struct device_fault *f)
 
 /* ---- open, scan, load ---- */
 
+static bool find_device(struct child_state *s, const char *id, struct err *err)
+{
+    if (!s->ops)
+        s->ops = device_find(id);
+    return s->ops || err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+}
+
+bool child_do_prepare(struct child_state *s, const json_t *job, struct err *err)
+{
+    return find_device(s, json_str(job, "device", "sim"), err) && (!s->ops->prepare || s->ops->prepare(json_str(job, "device", "sim"), err)) && child_answer(json_object(), err);
+}
+
 bool child_do_open(struct child_state *s, const json_t *job, struct err *err)
 {
     const char *id = json_str(job, "device", "sim");
     struct device_info info = {0};
-    if (!s->ops)
-        s->ops = device_find(id);
-    if (!s->ops)
-        return err_set(err, ERR_INVALID, "there is no device \"%.40s\"", id);
+    if (!find_device(s, id, err))
+        return false;
     const char *library = json_str(job, "audit_library", NULL);
     if (library && !s->ops->audit_prepare)
         return err_set(err, ERR_UNAVAILABLE, "a device of kind %s cannot be audited", s->ops->kind);
@@ -211,6 +221,9 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         .wall_limit_ns = json_int(job, "wall_limit_ns", LIMIT_RUN_WALL_NS),
         .thread_instruction_limit = (uint64_t)json_int(job, "thread_instruction_limit", LIMIT_THREAD_INSTRUCTIONS),
         .threads = (int)json_int(job, "threads", 1),
+        .sample_budget = (uint64_t)json_int(job, "sample_budget", 0),
+        .sample_seed = child_u64(job, "sample_seed"),
+        .sample_cpu_ns = LIMIT_EMULATED_CPU_NS,
     };
     cleanup(device_fault) struct device_fault fault = {0};
     s->last = (struct device_run_result){.tensors = s->outputs};
@@ -225,6 +238,7 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     json_put(doc, "counts", counts);
     if (s->ran) {
         put_intact(s, doc, s->last.guards_intact);
+        json_put_bool(doc, "sampled", s->last.sampled);
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
     }

@@ -73,21 +73,29 @@ int64_t child_idle_ns(const struct child_watch *w)
     return w->idle_ns + (w->asked == 0 ? clock_mono_ns() - w->idle_since_ns : 0);
 }
 
+void child_stop(struct child *c)
+{
+    if (c->alive)
+        sandbox_stop(&c->process, 0, &c->status);
+    c->alive = false;
+}
+
 void child_done(struct child *c)
 {
     if (c->asked)
         count_asked(c, -c->asked);
-    if (c->alive)
-        sandbox_stop(&c->process, 0, &c->status);
-    c->alive = false;
+    child_stop(c);
     wire_reader_done(&c->reader);
     buf_done(&c->process.stderr_tail);
     *c = (struct child){0};
 }
 
+static int64_t cpu_of(pid_t pid, int depth);
+
 /* One frame, watching the child's stderr, our clock and the caller's wish. */
 static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, struct wire_frame *ret, struct err *err)
 {
+    c->looked_ns = c->looked_cpu_ns = 0;
     for (;;) {
         switch (wire_reader_step(&c->reader, c->process.fd, ret, err)) {
         case WIRE_FRAME:
@@ -109,8 +117,11 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
                            sandbox_role_name(c->role), c->whose);
         }
         struct pollfd p[2] = {{.fd = c->process.fd, .events = POLLIN}, {.fd = c->process.stderr_fd, .events = POLLIN}};
-        if (poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1) < 0 && errno != EINTR)
+        int events = poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1);
+        if (events < 0 && errno != EINTR)
             return err_errno(err, ERR_INTERNAL, "poll");
+        if (events == 0 && !c->looked_ns)
+            c->looked_ns = clock_mono_ns(), c->looked_cpu_ns = cpu_of(c->process.pid, 3);
         if (p[1].revents & POLLIN)
             sandbox_stderr(&c->process);
     }
@@ -265,10 +276,13 @@ static bool used_up_cpu(const struct child *c)
            || c->status.cpu_ns >= c->limits.cpu_seconds * LIMIT_SECOND * 9 / 10;
 }
 
-/* It computed all along, as far as a busy machine let it: it did not wait for us or hang in a driver. */
-static bool was_busy(const struct child *c)
+/*
+ * It computed all along, as far as a busy machine let it: it did not wait for us or hang in a driver. Of the time that it was waited for:
+ * before that it may have stood by for as long as others had the card.
+ */
+static bool was_busy(const struct child *c, int64_t used_ns, int64_t now_ns)
 {
-    return c->silent && c->status.cpu_ns >= c->status.wall_ns / 12;
+    return c->silent && c->looked_ns && used_ns - c->looked_cpu_ns >= (now_ns - c->looked_ns) / 12;
 }
 
 static bool used_up_memory(const struct child *c, const char *said)
@@ -285,7 +299,7 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     if (!c->alive)
         return false;
     /* One that was cut off by its own end needs a moment to become a corpse. */
-    int64_t used_ns = c->silent ? cpu_of(c->process.pid, 3) : 0;
+    const int64_t used_ns = c->silent ? cpu_of(c->process.pid, 3) : 0, now_ns = clock_mono_ns();
     if (c->silent)
         sandbox_stop(&c->process, 0, &c->status);
     else
@@ -297,7 +311,7 @@ bool child_end_cause(struct child *c, const char *phase, struct verdict *ret, st
     const char *what = c->role == SANDBOX_COMPILE || c->role == SANDBOX_TRITON ? "compiling" : "running";
     bool candidate_ran = c->role == SANDBOX_COMPILE || c->role == SANDBOX_TRITON || c->role == SANDBOX_RUN_SIM || c->role == SANDBOX_RUN_CUDA;
     if (candidate_ran && err->code != ERR_CONFLICT) {
-        if (used_up_cpu(c) || was_busy(c)) {
+        if (used_up_cpu(c) || was_busy(c, used_ns, now_ns)) {
             verdict_set(ret, VERDICT_TIMEOUT, phase, "%s it took %.1f s of CPU time and did not end", what,
                         (double)c->status.cpu_ns * 1e-9);
             return true;

@@ -31,6 +31,7 @@ struct child {
     struct wire_reader reader;
     struct sandbox_status status;       /* once ended */
     bool silent;                        /* our deadline passed, not its limits */
+    int64_t looked_ns, looked_cpu_ns;   /* a moment after it was last waited for, and its CPU time then; 0: it answered before */
     struct child_watch *watch;          /* where its unanswered jobs are counted */
     int asked;
     uint64_t nonce;                     /* drawn when it was started: no two processes share one, as they may a pid */
@@ -42,6 +43,8 @@ int64_t child_idle_ns(const struct child_watch *w);
 int level_rank(const char *level);
 bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths,
                  const char *const *env, struct child *ret, struct err *err) MUST_CHECK;
+/* Ends it if it lives. What it holds, and what was asked of it, stays for child_done: other threads may do this to other children. */
+void child_stop(struct child *c);
 /* Ends it if it lives; releases what it holds. */
 void child_done(struct child *c);
 DEFINE_CLEANUP(child, struct child, child_done(it))

@@ -39,6 +39,7 @@ struct compare_case {
     const void *got;                 /* `bytes` long, with the tensor's strides; so are the two below */
     const void *baseline;            /* what the baseline gave for the same inputs; NULL: none */
     const void *before;              /* inout: the content before the launch; an output's poison, for its gaps; NULL: not looked at */
+    const uint8_t *written;          /* by element: 0 is not looked at (blocks that were left out write it); NULL: all are */
 };
 
 #define COMPARE_RULE_TABLE(X)                                                                                    \

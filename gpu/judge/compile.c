@@ -1,5 +1,6 @@
 /* Compile and assemble: a child each side, asked at once, so that two compilers and the reference work side by side. */
 #include "core/clock.h"
+#include "gpu/judge/compile_log.h"
 #include "gpu/judge/internal.h"
 
 #include <poll.h>
@@ -50,26 +51,10 @@ bool compilers_busy(const struct judge *j)
     return false;
 }
 
-/* The log's first error, for a verdict's one sentence. */
-static void first_error(const char *log, char *to, size_t size)
-{
-    const char *at = strstr(log, "error");
-    if (!at)
-        at = log;
-    while (at > log && at[-1] != '\n')
-        at--;
-    size_t n = strcspn(at, "\n");
-    while (n > 0 && n >= size)
-        n--;
-    while (n > 0 && ((unsigned char)at[n] & 0xc0) == 0x80)
-        n--;
-    snprintf(to, size, "%.*s", (int)n, at);
-}
-
 static void log_verdict(struct verdict *v, enum verdict_code code, const char *phase, const char *log)
 {
     char line[300];
-    first_error(log, line, sizeof line);
+    compile_log_first_error(log, line, sizeof line);
     verdict_set(v, code, phase, "%s", line[0] ? line : "the compiler gave no reason");
     v->detail = json_object();
     json_put_str(v->detail, "log", log);

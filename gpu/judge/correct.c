@@ -9,6 +9,7 @@
 #include "gpu/judge/internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t,
@@ -40,8 +41,8 @@ static void *poison_image(const struct tensor *t, uint64_t poison)
 }
 
 /* The comparison alone: pure, on any thread. ret by tensor, those that are not inputs. */
-static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
-                            struct compare_result *ret)
+static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs,
+                            uint8_t *const *written, uint64_t poison, struct compare_result *ret)
 {
     const struct judge_regime *g = &j->regimes[regime];
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -53,6 +54,7 @@ static void compare_outputs(const struct judge *j, const struct judge_side *s, i
         const struct compare_case c = {
             .op = j->op, .tensor = tensor, .reference = g->reference[t], .got = outputs[t],
             .baseline = side_is_judged(j, s) && g->baseline_ran ? g->baseline[t] : NULL,
+            .written = written[t],
             .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
         };
         compare_tensor(&c, &ret[t]);
@@ -75,14 +77,14 @@ static bool judge_outputs(struct judge *j, struct judge_side *s, int regime, con
             return side_verdict(j, s, v, err);
         }
     }
-    return true;
+    return sampled_enough(j, s, results, phase, v, err);
 }
 
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
                    const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
 {
     struct compare_result results[OP_MAX_TENSORS] = {{0}};
-    compare_outputs(j, s, regime, outputs, poison, results);
+    compare_outputs(j, s, regime, outputs, s->written, poison, results);
     STEP(judge_outputs(j, s, regime, results, phase, v, err));
     if (ret_worst)
         memcpy(ret_worst, results, sizeof results);
@@ -119,12 +121,12 @@ static bool baseline_take(struct judge *j, int regime, struct verdict *v, struct
     return regime != 0 || j->on_card || run_estimate(j, s, err);
 }
 
-/* Its outputs become ours. */
+/* Its outputs become ours: of all its blocks, or it is no yardstick. */
 void baseline_keep(struct judge *j, int regime)
 {
     struct judge_side *s = &j->sides[BASELINE];
     struct judge_regime *g = &j->regimes[regime];
-    if (!s->present)
+    if (!s->present || s->sampled)
         return;
     run_copy_outputs(j, s);
     for (int t = 0; t < j->op->tensor_count; t++) {
@@ -162,38 +164,44 @@ static void hide(struct verdict *v)
 }
 
 /*
- * A regime's comparison goes on beside the next regime's runs: the children compute then, and this process would only wait. It
- * reads what nobody changes until it is settled: the regime's inputs, reference and baseline, and outputs of its own. It waits
- * until the next regime's first run is asked for; the baseline's outputs stay in its child's memory as long.
+ * A regime's comparison goes on beside the next regimes' runs, as many at once as there are CPUs: the children compute then, and this
+ * process would only wait, with a card in hand. It reads what nobody changes until it is settled: the regime's inputs, reference and
+ * baseline, and outputs of its own. It waits until the next regime's first run is asked for; the baseline's outputs stay in its child's
+ * memory as long. They are settled in order.
  */
 struct comparison {
     bool waiting, running;
+    atomic_bool ready;
     pthread_t thread;
     struct judge *j;
     struct judge_side *s;
     int regime;
     uint64_t poison;
     void *outputs[OP_MAX_TENSORS];
+    uint8_t *written[OP_MAX_TENSORS];
     struct compare_result results[OP_MAX_TENSORS];
 };
 
 static void *comparison_run(void *ctx)
 {
     struct comparison *c = ctx;
-    compare_outputs(c->j, c->s, c->regime, c->outputs, c->poison, c->results);
+    compare_outputs(c->j, c->s, c->regime, c->outputs, c->written, c->poison, c->results);
+    atomic_store(&c->ready, true);
     return NULL;
 }
 
 static void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
 {
-    *c = (struct comparison){.waiting = true, .j = j, .s = s, .regime = regime, .poison = poison};
-    for (int t = 0; t < j->op->tensor_count; t++)
+    c->waiting = true, c->j = j, c->s = s, c->regime = regime, c->poison = poison;
+    for (int t = 0; t < j->op->tensor_count; t++) {
         c->outputs[t] = steal(&s->outputs[t]);
+        c->written[t] = steal(&s->written[t]);
+    }
 }
 
 static void comparison_start(struct comparison *c)
 {
-    if (!c->waiting)
+    if (!c || !c->waiting)
         return;
     c->waiting = false;
     baseline_keep(c->j, c->regime);
@@ -209,23 +217,55 @@ static void comparison_end(struct comparison *c)
     c->running = false;
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(c->outputs[t]);
-        c->outputs[t] = NULL;
+        free(c->written[t]);
+        c->outputs[t] = NULL, c->written[t] = NULL;
     }
 }
-DEFINE_CLEANUP(comparison, struct comparison, comparison_end(it))
 
-/* Waits for it, judges it, records it. Nothing was started: nothing to do. */
+/* Of one round, by regime. */
+struct comparisons { int begun, settled, most; struct comparison list[INPUTS_MAX_REGIMES]; };
+
+static struct comparisons *comparisons_new(void)
+{
+    struct comparisons *all = xalloc(sizeof *all);
+    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    all->most = cpus < 1 ? 1 : cpus > INPUTS_MAX_REGIMES ? INPUTS_MAX_REGIMES : (int)cpus;
+    return all;
+}
+
+static void comparisons_free(struct comparisons *all)
+{
+    for (int i = all->settled; i < all->begun; i++)
+        comparison_end(&all->list[i]);
+    free(all);
+}
+DEFINE_CLEANUP(comparisons, struct comparisons *, comparisons_free(*it))
+
+static struct comparison *newest(struct comparisons *all)
+{
+    return all->begun > all->settled ? &all->list[all->begun - 1] : NULL;
+}
+
+/* Waits for it, judges it, records it. */
 static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
 {
     struct judge *j = c->j;
-    if (!j)
-        return true;
     comparison_start(c);
     comparison_end(c);
-    c->j = NULL;
     STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
     json_array_append_new(records, regime_record(j, c->regime, c->results));
     regime_used(j, c->regime);
+    return true;
+}
+
+/* The oldest, until only `left` of them or those that still go on are left. *ret_regime is the one that v is of. */
+static bool settle_to(struct comparisons *all, int left, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
+{
+    while (all->begun - all->settled > left || (all->begun > all->settled && atomic_load(&all->list[all->settled].ready))) {
+        struct comparison *c = &all->list[all->settled++];
+        *ret_regime = c->regime;
+        STEP(settle(c, records, v, err));
+    }
     return true;
 }
 
@@ -399,15 +439,14 @@ static bool run_regime(struct judge *j, int r, struct comparison *previous, stru
     return baseline_take(j, r, v, err);
 }
 
-/* Runs a regime and settles the one before, whose verdict comes first: *ret_regime is the one that v is of. */
-static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
+/* Runs a regime, and settles earlier ones, whose verdicts come first: *ret_regime is the one that v is of. */
+static bool one_regime(struct judge *j, int r, struct comparisons *all, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
     cleanup(verdict) struct verdict ran = {.code = VERDICT_OK};
     struct err why = {0};
-    bool ok = run_regime(j, r, c, &ran, &why);
-    *ret_regime = c->j ? c->regime : r;
-    STEP(settle(c, records, v, err));
+    bool ok = run_regime(j, r, newest(all), &ran, &why);
+    STEP(settle_to(all, ok && ran.code == VERDICT_OK ? all->most - 1 : 0, records, ret_regime, v, err));
     *ret_regime = r;
     if (!ok)
         return err_set(err, why.code, "%s", why.text);
@@ -416,20 +455,26 @@ static bool one_regime(struct judge *j, int r, struct comparison *c, json_t *rec
         ran = (struct verdict){0};
         return true;
     }
-    comparison_plan(c, j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
+    comparison_plan(&all->list[all->begun++], j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
     /* where regimes are not kept, two of them would be too much to hold */
-    return j->keep_regimes || settle(c, records, v, err);
+    return j->keep_regimes || settle_to(all, 0, records, ret_regime, v, err);
 }
 
 /* What needs no card is done before it is ours: the children stand in their sandboxes, and what each regime must give is known. */
 static bool before_card(struct judge *j, struct verdict *v, struct err *err)
 {
-    for (int i = 0; i < SIDES && j->on_card; i++)
-        if (j->sides[i].present)
+    for (int i = 0; i < SIDES; i++)
+        if (j->sides[i].present) {
             STEP(run_shape(j, &j->sides[i], v, err));
-    for (int r = 0; r < j->regime_count && j->on_card && j->keep_regimes; r++)
+            STEP(run_prepare_ask(j, &j->sides[i], v, err));
+        }
+    for (int r = 0; r < j->regime_count && j->keep_regimes; r++)
         if (!regime_reference(j, r, err))
             return false;
+    card_prepare();
+    for (int i = 0; i < SIDES; i++)
+        if (j->sides[i].present)
+            STEP(run_prepare_take(j, &j->sides[i], v, err));
     return true;
 }
 
@@ -444,7 +489,8 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
         if ((!s->run.alive || s->run.role != role) && !run_start(j, s, role, err))
             return false;
     }
-    STEP(before_card(j, v, err));
+    if (j->on_card)
+        STEP(before_card(j, v, err));
     for (int i = 0; i < SIDES; i++)
         if (j->sides[i].present)
             STEP(run_open_ask(j, &j->sides[i], j->device, v, err));
@@ -461,11 +507,11 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
 bool correct_round(struct judge *j, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *records = json_array();
-    cleanup(comparison) struct comparison c = {0};
+    cleanup(comparisons) struct comparisons *all = comparisons_new();
     STEP(ready(j, v, err));
     for (int r = 0; r <= j->regime_count; r++) {
-        int of = r < j->regime_count ? r : r - 1;
-        if (r < j->regime_count ? !one_regime(j, r, &c, records, &of, v, err) : !settle(&c, records, v, err))
+        int of = r;
+        if (r < j->regime_count ? !one_regime(j, r, all, records, &of, v, err) : !settle_to(all, 0, records, &of, v, err))
             return false;
         if (v->code != VERDICT_OK) {
             if (inputs_regime_hidden(j->op, of))
@@ -480,15 +526,16 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
     json_put(j->phase, "poisons", json_pack("[s,s]", text[0], text[1]));
     if (j->canaries)
         json_put(j->phase, "canaries", json_incref(j->canaries));
-    json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
+    json_put_str(j->phase, "yardstick", j->sides[BASELINE].present && !j->sides[BASELINE].sampled ? "baseline" : "table");
+    if (j->sides[CANDIDATE].sampled)        /* of how many blocks the results are: the elements of each tensor were counted */
+        json_put(j->phase, "sampled", sampled_encode(j, &j->sides[CANDIDATE]));
     return true;
 }
 
 bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
-    struct comparison none = {.waiting = false};
-    STEP(run_twice(j, s, 0, &none, v, err));
+    STEP(run_twice(j, s, 0, NULL, v, err));
     return regime_reference(j, 0, err) && check_outputs(j, s, 0, s->outputs, j->poison[1], "emulate", NULL, v, err);
 }
 

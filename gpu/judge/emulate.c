@@ -70,16 +70,21 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
         return true;
     struct err why = {0};
     if (!emulate_side(j, base, j->instruction_limit, v, &why)) {
+        const bool beyond = v->code == VERDICT_UNSUPPORTED_ON_SIM || v->code == VERDICT_TIMEOUT;
         /* On a card a baseline that the emulator cannot run is no obstacle. */
-        if (j->on_card && v->code == VERDICT_UNSUPPORTED_ON_SIM) {
+        if (j->on_card && beyond) {
             verdict_done(v);
             *v = (struct verdict){.code = VERDICT_OK};
             return true;
         }
+        if (beyond)
+            return err_set(err, ERR_UNAVAILABLE, "this shape cannot be judged on the emulator, its baseline is too much for it: %s", v->text);
         return err_set(err, why.code, "%s", why.text);
     }
     if (j->on_card)
         baseline_keep(j, 0);
+    if (base->sampled)          /* what all its blocks take nobody has counted */
+        return true;
     uint64_t most = counted(base->counts, "thread_instructions") * (uint64_t)LIMIT_TIMES_BASELINE;
     j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
                            : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
@@ -91,26 +96,38 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
     return true;
 }
 
+/*
+ * What says nothing about a candidate where a card follows: an instruction that the emulator does not know, a plan that takes it too long.
+ * Who executes many times the instructions of a baseline that was counted does not end, on a card neither.
+ */
+static bool beyond_the_emulator(const struct judge *j, const struct verdict *v)
+{
+    const bool endless = j->instruction_limit < (uint64_t)LIMIT_THREAD_INSTRUCTIONS && strcmp(json_str(v->detail, "limit", ""), "instructions") == 0;
+    return v->code == VERDICT_UNSUPPORTED_ON_SIM || (v->code == VERDICT_TIMEOUT && !endless);
+}
+
 bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
     STEP(instruction_limit(j, v, err));
     if (!emulate_side(j, s, j->instruction_limit, v, err))
         return false;
-    if (j->on_card && v->code == VERDICT_UNSUPPORTED_ON_SIM) {
+    if (v->code == VERDICT_OK && !emulate_once(j, s, j->instruction_limit, true, v, err))
+        return false;
+    if (v->code == VERDICT_OK && j->on_card && !correct_on_emulator(j, v, err))
+        return false;
+    if (j->on_card && beyond_the_emulator(j, v)) {
         json_put_str(j->phase, "note", v->text);
         json_put_str(j->figures, "emulate_note", v->text);
         verdict_done(v);
         *v = (struct verdict){.code = VERDICT_OK};
         return true;
     }
-    if (v->code == VERDICT_OK && !emulate_once(j, s, j->instruction_limit, true, v, err))
-        return false;
     if (v->code != VERDICT_OK)
         return true;
-    j->emulated = true;
-    if (j->on_card)
-        STEP(correct_on_emulator(j, v, err));
+    j->emulated = !s->sampled;
+    if (s->sampled)
+        json_put(j->phase, "sampled", sampled_encode(j, s));
     json_put_int(j->phase, "blocks_emulated", (int64_t)counted(s->counts, "blocks"));
     json_put_int(j->phase, "blocks_of_all", blocks_of(&s->plan));
     json_put_int(j->phase, "thread_instructions", (int64_t)counted(s->counts, "thread_instructions"));

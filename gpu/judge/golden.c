@@ -177,7 +177,7 @@ static bool check_baseline(const struct shape *s, const struct tensor *tensors, 
     for (int t = 0; t < s->op->tensor_count && ret->baseline_ok; t++) {
         if (tensors[t].spec->role == OP_INPUT)
             continue;
-        const struct compare_case c = {s->op, &tensors[t], a->reference[t], a->outputs[t], NULL, a->inputs[t]};
+        const struct compare_case c = {s->op, &tensors[t], a->reference[t], a->outputs[t], NULL, a->inputs[t], NULL};
         struct compare_result result;
         compare_tensor(&c, &result);
         ret->baseline_ok = result.code == VERDICT_OK;

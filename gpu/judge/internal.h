@@ -44,6 +44,10 @@ struct judge_side {
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
+    bool sampled;                       /* the last run was of a sample of the blocks, and so is all that follows on this emulator */
+    uint8_t *written[OP_MAX_TENSORS];   /* then: by element of outputs, whether one of these wrote it (sampled.c); else NULL */
+    int run_regime;                     /* of the last run */
+    uint64_t run_poison;
     json_t *counts;                     /* of the last run in lockstep */
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
@@ -57,7 +61,7 @@ struct judge_side {
 /* Inputs, reference results and the baseline's own results of one regime. */
 struct judge_regime {
     uint64_t seed;
-    bool made, referenced;
+    bool made, asked, referenced;
     struct shared in;
     void *inputs[OP_MAX_TENSORS];       /* into `in` */
     double *reference[OP_MAX_TENSORS];
@@ -104,6 +108,7 @@ struct judge {
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
+    uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
@@ -156,10 +161,15 @@ bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
 bool regime_ahead(struct judge *j, int r, struct err *err);
 bool regime_reference(struct judge *j, int r, struct err *err) MUST_CHECK;
+/* Asks the reference and goes on; regime_reference waits for it then. Nothing else may be asked of it between. */
+bool regime_reference_ask(struct judge *j, int r, struct err *err) MUST_CHECK;
 void regime_used(struct judge *j, int r);               /* it was compared: frees what is not needed again */
 void regimes_clear(struct judge *j);
 /* A reference for these inputs; results[t] by tensor, the caller frees. */
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err) MUST_CHECK;
+/* The same in two: it works in between. The inputs must stay as they are; reference_end must follow, or the child's end. */
+bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err) MUST_CHECK;
+bool reference_end(struct judge *j, double **results, struct err *err) MUST_CHECK;
 /* Says the shape to a fresh child, with the memory for what it gives. */
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
@@ -197,6 +207,9 @@ struct run_order {
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
 /* Says the shape to a child that was started, once. */
 bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+/* The driver's start, which needs no card: asked of both sides, then taken. */
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 /* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
 int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */
@@ -220,6 +233,17 @@ void run_spoil(struct judge_side *s);
 bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 /* Turns {"code","text","detail"} of a child into a verdict, re-checked; null leaves v alone. */
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- sampled.c: runs of a sample of the blocks ---- */
+/* After its outputs were copied: marks what was written, and clears the rest of outputs, which holds poison. */
+void sampled_mark(struct judge *j, struct judge_side *s);
+void sampled_forget(struct judge_side *s);
+/* What the last run's blocks, of all, come to: the least share of a step. */
+double sampled_share(const struct judge_side *s);
+/* Of how many blocks: {"blocks","of","seed"}; new reference. */
+json_t *sampled_encode(const struct judge *j, const struct judge_side *s);
+/* Whether so many elements were looked at as so many blocks must write; else the verdict is unsupported_on_sim. */
+bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */

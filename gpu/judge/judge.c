@@ -80,6 +80,7 @@ static void side_done(struct judge_side *s)
     shared_done(&s->out);
     for (int t = 0; t < OP_MAX_TENSORS; t++)
         free(s->outputs[t]);
+    sampled_forget(s);
 }
 
 void judge_free(struct judge *j)
@@ -124,6 +125,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
         (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
         j->regimes[r].in = (struct shared)SHARED_NONE;
+    j->sample_seed = random_u64();
     j->figures = json_object();
     j->phases = json_array();
     j->modes = json_object();

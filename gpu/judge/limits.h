@@ -48,6 +48,8 @@
     X(SERIES_LEAST_NS, 2 * LIMIT_SECOND, "what the launches take at most that a series makes in any case: a hundred of 20 ms")             \
     X(ESTIMATE_WALL_NS, 10 * LIMIT_SECOND, "the run behind an estimate: a setting that takes longer is not worth one")                    \
     X(ESTIMATES, 64, "of one request")                                                                                                    \
+    X(EMULATED_INSTRUCTIONS, 8 * LIMIT_SECOND, "of one launch: beyond it a sample of the blocks is emulated; decode shapes stay below")       \
+    X(EMULATED_CPU_NS, 12 * LIMIT_SECOND, "the same in time, for what takes more of it an instruction: matrix units")                    \
     X(THREAD_INSTRUCTIONS, 60 * LIMIT_SECOND, "of one run where no baseline says what is usual: a minute at a billion a second")        \
     X(THREAD_INSTRUCTIONS_LEAST, 2 * LIMIT_SECOND, "never less than this: two seconds")                                                 \
     X(TIMES_BASELINE, 64, "a candidate may execute this many times the baseline's thread instructions before it is an endless loop")    \

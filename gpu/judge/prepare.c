@@ -85,13 +85,32 @@ static bool reference_start(struct judge *j, struct err *err)
            && canaries_judge(j, err) && child_shape(j, &j->reference, &j->reference_out, true, err);
 }
 
-static bool ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
+static bool begin(struct judge *j, const struct shared *inputs, struct err *err)
 {
-    cleanup(json) json_t *job = judge_job("reference"), *answer = NULL;
-    if (!reference_start(j, err) || !child_inputs(j, &j->reference, inputs, err)
-        || !child_ask(&j->watch, &j->reference, job, err)
-        || !child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
-        return false;
+    cleanup(json) json_t *job = judge_job("reference");
+    return reference_start(j, err) && child_inputs(j, &j->reference, inputs, err) && child_ask(&j->watch, &j->reference, job, err);
+}
+
+static bool failed(struct judge *j, struct err *err)
+{
+    struct verdict none = {0};
+    if (err->code == ERR_UNPROCESSABLE)
+        child_done(&j->reference);      /* an operator that is refused is no fault of the child's */
+    else
+        (void)child_end_cause(&j->reference, "reference", &none, err);  /* never a candidate's */
+    return false;
+}
+
+bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err)
+{
+    return begin(j, inputs, err) || failed(j, err);
+}
+
+bool reference_end(struct judge *j, double **results, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    if (!child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
+        return failed(j, err);
     for (int t = 0; t < j->op->tensor_count; t++) {
         size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
         if (j->op->tensors[t].role != OP_INPUT)
@@ -102,19 +121,18 @@ static bool ask(struct judge *j, const struct shared *inputs, double **results, 
 
 bool reference_ask(struct judge *j, const struct shared *inputs, double **results, struct err *err)
 {
-    struct verdict none = {0};
-    double *mine[OP_MAX_TENSORS] = {0};
-    if (ask(j, inputs, mine, err)) {
-        memcpy(results, mine, sizeof mine);
+    return reference_begin(j, inputs, err) && reference_end(j, results, err);
+}
+
+bool regime_reference_ask(struct judge *j, int r, struct err *err)
+{
+    struct judge_regime *g = &j->regimes[r];
+    if (g->referenced || g->asked)
         return true;
-    }
-    for (int t = 0; t < OP_MAX_TENSORS; t++)
-        free(mine[t]);
-    if (err->code == ERR_UNPROCESSABLE)
-        child_done(&j->reference);      /* an operator that is refused is no fault of the child's */
-    else
-        (void)child_end_cause(&j->reference, "reference", &none, err);  /* never a candidate's */
-    return false;
+    if (!regime_make(j, r, err))
+        return false;
+    g->asked = reference_begin(j, &g->in, err);
+    return g->asked;
 }
 
 bool regime_reference(struct judge *j, int r, struct err *err)
@@ -122,8 +140,9 @@ bool regime_reference(struct judge *j, int r, struct err *err)
     struct judge_regime *g = &j->regimes[r];
     if (g->referenced)
         return true;
-    if (!regime_make(j, r, err) || !reference_ask(j, &g->in, g->reference, err))
+    if (!regime_reference_ask(j, r, err) || !reference_end(j, g->reference, err))
         return false;
+    g->asked = false;
     g->referenced = true;
     return true;
 }

@@ -122,9 +122,9 @@ static bool chain_check(struct judge *j, int launch, uint64_t poison, struct ver
                                     .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
         STEP(run_inputs(j, base, 0, "probe", v, err));
         STEP(run_side(j, base, &o, v, err));
-        for (int t = 0; t < j->op->tensor_count; t++)
+        for (int t = 0; t < j->op->tensor_count && !base->sampled; t++)
             g->baseline[t] = steal(&base->outputs[t]);
-        g->baseline_ran = true;
+        g->baseline_ran = !base->sampled;
     }
     if (!check_outputs(j, s, 0, s->outputs, poison, "probe", NULL, v, err))
         return false;
@@ -134,6 +134,19 @@ static bool chain_check(struct judge *j, int launch, uint64_t poison, struct ver
     json_t *detail = steal(&v->detail);
     verdict_set(v, VERDICT_STATE_CARRIED, "probe", "right on fresh inputs, wrong in launch %d on what it left itself: %.400s", launch, why);
     v->detail = detail;
+    return true;
+}
+
+/* The reference computes while the series runs on the card. What the check finds comes first. */
+static bool check_beside_series(struct judge *j, const struct judge_regime *typical, uint64_t poison, struct verdict *v, struct err *err)
+{
+    cleanup(verdict) struct verdict seen = {.code = VERDICT_OK};
+    chain_forget(j);
+    if (!regime_reference_ask(j, 0, err) || !series(j, &typical->in, j->typical, &j->regimes[0].in, j->sides[CANDIDATE].outputs, &seen, err))
+        return false;
+    STEP(chain_check(j, CHAIN_FIRST, poison, v, err));
+    *v = seen;
+    seen = (struct verdict){.code = VERDICT_OK};
     return true;
 }
 
@@ -153,10 +166,10 @@ static bool chain_launches(struct judge *j, const struct judge_regime *typical, 
         char text[24];
         snprintf(text, sizeof text, "0x%016llx", (unsigned long long)seed);
         json_array_append_new(seeds, json_string(text));
-        if (launch == CHAIN_FIRST || ends)
-            STEP(chain_check(j, launch, o.poison, v, err));
         if (launch == CHAIN_FIRST)
-            STEP(series(j, &typical->in, j->typical, &j->regimes[0].in, s->outputs, v, err));
+            STEP(check_beside_series(j, typical, o.poison, v, err));
+        else if (ends)
+            STEP(chain_check(j, launch, o.poison, v, err));
         if (ends)
             return true;
     }

@@ -23,7 +23,7 @@ static void fresh(struct judge *j)
 /* What the round of correctness has noted becomes the occasion's own. */
 static void take_round(struct judge *j, json_t *doc)
 {
-    static const char *const keys[] = {"regimes", "poisons", "yardstick", "canaries"};
+    static const char *const keys[] = {"regimes", "poisons", "yardstick", "canaries", "sampled"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         json_t *value = json_object_get(j->phase, keys[i]);
         if (value)

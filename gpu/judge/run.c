@@ -37,7 +37,7 @@ bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struc
                                                 VERDICT_RACE,           VERDICT_BARRIER_DIVERGENCE,
                                                 VERDICT_MISALIGNED,     VERDICT_STATE_CARRIED,
                                                 VERDICT_FAULT,          VERDICT_TIMEOUT,
-                                                VERDICT_RESOURCE_LIMIT};
+                                                VERDICT_RESOURCE_LIMIT, VERDICT_NON_DETERMINISTIC};
     enum verdict_code code = VERDICT_OK;
     bool known = verdict_code_parse(json_str(fault, "code", ""), &code), may = false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
@@ -61,6 +61,20 @@ bool run_shape(struct judge *j, struct judge_side *s, struct verdict *v, struct 
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->shaped = true;
     return true;
+}
+
+bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *job = judge_job("prepare");
+    json_put_str(job, "device", j->device);
+    return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, "admit", v, err);
+}
+
+bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err)
+{
+    cleanup(json) json_t *answer = NULL;
+    return child_take(&j->watch, &s->run, clock_mono_ns() + LIMIT_CUDA_OPEN_WALL_NS, &answer, err)
+           || side_child_failed(j, s, &s->run, "admit", v, err);
 }
 
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err)
@@ -165,6 +179,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
             s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
         memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
+    sampled_mark(j, s);
 }
 
 bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
@@ -185,6 +200,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
         return side_verdict(j, s, v, err);
     STEP(run_intact(j, s, answer, phase, v, err));
     s->run_ns = json_int(answer, "ns", 0);
+    s->sampled = s->run.role == SANDBOX_RUN_SIM && json_bool(answer, "sampled", false);
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
@@ -247,8 +263,12 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
      * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
+    if (!card)
+        json_put_int(job, "sample_budget", j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
+    json_put(job, "sample_seed", judge_u64(j->sample_seed));
     run_spoil(s);
     s->exploring = o->explore;
+    s->run_regime = o->regime, s->run_poison = o->poison;
     return child_ask(&j->watch, &s->run, job, err) || side_child_failed(j, s, &s->run, phase, v, err);
 }
 

@@ -12,6 +12,7 @@
 #include "gpu/ptx/async.h"
 #include "gpu/ptx/lanes.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -108,6 +109,7 @@ struct region {                 /* a stretch of global addresses */
     const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
+    struct ptx_buffer *buffer;  /* the caller's; NULL: ours */
     uint64_t *loaded, *stored;  /* one bit a sector */
     struct touch *touched;      /* race_grid.c; by sector; NULL: not looked at */
 };
@@ -243,6 +245,12 @@ struct machine {
     uint32_t file_bytes, frame_bytes, shared_bytes, static_end;
     int64_t deadline_ns, start_ns;
     atomic_uint_fast64_t next_block, instructions;
+    struct ptx_sample *sample;  /* sample.c; NULL: all run */
+    pthread_mutex_t sample_lock;
+    double sample_look;         /* part of the budget after which it is asked whether a sample must do */
+    bool sample_drawn;          /* in this run, since that turn: */
+    uint64_t sample_from;
+    int64_t sample_cpu_ns;      /* the process's when it began */
     atomic_bool stop;
     atomic_uint_fast64_t found_block;   /* lowest block with a finding */
     atomic_flag atomic_locks[64];
@@ -389,4 +397,8 @@ bool barrier_arrive(struct warp *w);
 /* Barriers that may be complete now that a warp has left. */
 void barrier_recheck(struct block *b);
 int64_t now_ns(void);
+/* Which cluster is next, and in which turn. False: no more. */
+bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit);
+void sample_open(struct machine *m, struct ptx_sample *wanted);
+void sample_close(struct machine *m);
 uint64_t worker_draw(struct worker *k);   /* a random number, by the seed */

@@ -64,10 +64,22 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
 }
 
 /* ---- findings ---- */
+/* Whether a launch of which only a sample of the blocks ran may have written there. */
+static bool left_out(const struct machine *m, const char *name)
+{
+    for (int n = 0; n < m->region_count; n++)
+        if (m->regions[n].name == name)
+            return m->regions[n].buffer && m->regions[n].buffer->partial;
+    return false;
+}
+
 bool memory_fault(struct warp *w, const struct insn *i, int lane, enum ptx_finding_kind kind, const char *buffer, int64_t offset,
                        uint64_t size, unsigned bytes, bool store)
 {
     struct ptx_finding *f = &w->block->worker->finding;
+    if (kind == PTX_UNINITIALISED && left_out(w->block->worker->machine, buffer))
+        return fault(w, i, lane, PTX_LEFT_OUT, "reads %u bytes at offset %lld of %s, which a block that was left out may have written", bytes,
+                     (long long)offset, buffer);
     snprintf(f->buffer, sizeof f->buffer, "%s", buffer);
     f->offset_bytes = offset;
     f->access_bytes = bytes;

@@ -30,7 +30,8 @@ struct ptx_module;
     X(PTX_BARRIER, "barrier", "barrier_divergence")            \
     X(PTX_TRAP, "trap", "fault")                               \
     X(PTX_TIMEOUT, "timeout", "timeout")                       \
-    X(PTX_RESOURCE, "resource", "resource_limit")
+    X(PTX_RESOURCE, "resource", "resource_limit")              \
+    X(PTX_LEFT_OUT, "left_out", "unsupported_on_sim")
 
 enum ptx_finding_kind {
 #define X(code, name, verdict) code,
@@ -53,6 +54,7 @@ struct ptx_finding {
     char opcode[48];              /* "ld.global.v4.f32" */
     uint64_t schedule_seed;       /* under which it was found */
     bool explored;                /* the schedule was PTX_EXPLORE */
+    bool out_of_time;             /* PTX_TIMEOUT by the wall clock; else by the number of instructions */
     char text[256];               /* one sentence for a person; UTF-8, printable */
 };
 
@@ -119,6 +121,8 @@ struct ptx_buffer {
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
     const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
+    bool partial;                 /* an earlier launch of which only a part ran writes it: who reads bytes that are not initialised is left out */
+    bool loaded, stored;          /* answer: a block of this launch did so */
 };
 struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {
@@ -200,7 +204,25 @@ const char *ptx_schedule_name(enum ptx_schedule schedule);
 struct ptx_history;
 struct ptx_history *ptx_history_new(void);
 void ptx_history_free(struct ptx_history *h);
+/*
+ * A sample of the clusters where all would take more thread instructions than the budget, or more time, and no block can hand another one anything
+ * (ptx_talks). The caller's, for all runs of one launch: what the first takes, the others take. Then counts.blocks says how many ran;
+ * blocks that read what is not there because of that (ptx_buffer.partial) end, and do not count.
+ */
+struct ptx_sample {
+    uint64_t budget, seed;
+    int64_t cpu_ns;               /* or more of the process's CPU time than this; 0: that does not matter */
+    bool rows;                    /* clusters with equal y and z together */
+    bool taken;                   /* below `first`, from `last` on, and the list between */
+    uint64_t first, last, count, *list;
+};
+void ptx_sample_done(struct ptx_sample *s);
+/* The instruction by which blocks could pass something on to one another in global memory; NULL: there is none. Borrowed. */
+const char *ptx_talks(const struct ptx_module *m, const char *kernel);
+/* From counts of some of the blocks, what all would come to; for an estimate. most_sectors: of all buffers. */
+void ptx_counts_scale(struct ptx_counts *c, uint64_t blocks, uint64_t most_sectors);
 struct ptx_run_options {
+    struct ptx_sample *sample;    /* NULL: all blocks */
     struct ptx_history *history;  /* NULL: each launch is in order */
     enum ptx_schedule schedule;
     struct ptx_limits limits;

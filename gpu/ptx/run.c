@@ -233,8 +233,10 @@ static void report_time(struct worker *k)
     if (total > m->limits.thread_instructions)
         ptx_finding_set(&k->finding, PTX_TIMEOUT, "the launch ran more than %llu thread instructions",
                         (unsigned long long)m->limits.thread_instructions);
-    else if (now_ns() > m->deadline_ns)
+    else if (now_ns() > m->deadline_ns) {
         ptx_finding_set(&k->finding, PTX_TIMEOUT, "the launch ran longer than %lld ms", (long long)(m->limits.wall_ns / 1000000));
+        k->finding.out_of_time = true;
+    }
 }
 
 static void warp_ended(struct block *b, struct warp *w)
@@ -324,11 +326,10 @@ static void *worker_main(void *arg)
     struct machine *m = k->machine;
     struct cluster *c = &k->clusters[0];
     for (;;) {
-        const uint64_t turn = atomic_fetch_add(&m->next_block, 1), clusters = m->total_blocks / c->size;
+        uint64_t turn, number;
         /* clusters before the one with a finding still run, so that the first one's finding is the one told */
-        if (turn >= clusters || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
+        if (!sample_next(m, m->total_blocks / c->size, &turn, &number) || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
             break;
-        const uint64_t number = m->seed & PTX_SEED_DESCENDING ? clusters - 1 - turn : turn;
         k->random = m->seed ^ number * 0xd1b54a32d192ed03ull;
         cluster_start(c);
         for (uint32_t r = 0; r < c->size; r++)
@@ -338,8 +339,17 @@ static void *worker_main(void *arg)
             alive = false;
             fine = cluster_turn(c, c->size > 1 ? SLICE_COOPERATIVE : SLICE, &alive);
         }
-        k->counts.blocks += c->size;
+        const bool left_out = !fine && k->finding.kind == PTX_LEFT_OUT;
+        if (left_out) {
+            k->finding = (struct ptx_finding){.source_line = -1};
+            fine = true;
+        }
+        k->counts.blocks += left_out ? 0 : c->size;
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
+        if (m->sample) {
+            atomic_fetch_add(&m->instructions, k->unreported);
+            k->unreported = 0;
+        }
         if (k->depth)
             depth_unit_end(k, turn, fine);
         if (!fine) {
@@ -482,7 +492,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     for (int i = 0; i < count; i++) {
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
-                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen,
+                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .buffer = &buffers[i],
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
@@ -600,6 +610,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
         fine = false;
     }
     if (fine) {
+        sample_open(m, options->sample);
         race_grid_open(m, !options->shared_races_only);
         m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
@@ -644,11 +655,14 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(k->block_warps);
         }
         free(workers);
+        sample_close(m);
     }
     for (int i = 0; i < m->region_count; i++)
         if (m->regions[i].counted) {
             counts.unique_load_sectors += m->lanes->bits_count(m->regions[i].loaded, sector_words(m->regions[i].bytes));
             counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
+            m->regions[i].buffer->loaded = m->lanes->bits_count(m->regions[i].loaded, sector_words(m->regions[i].bytes)) > 0;
+            m->regions[i].buffer->stored = m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes)) > 0;
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
         }

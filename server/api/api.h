@@ -139,6 +139,8 @@ void files_free(struct files *f);
 
 bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 
+http_handler mcp_post;
+http_handler jobs_attempts;
 http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, jobs_candidates, candidates_get;
 http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;

@@ -146,6 +146,15 @@ void jobs_candidates(const struct request *req, struct response *res)
     page_respond_of(req, res, STORE_CANDIDATE, req->params[0], true, "candidates", req->params[0], candidate_brief, NULL);
 }
 
+void jobs_attempts(const struct request *req, struct response *res)
+{
+    json_t *job = NULL;
+    if (!find_record(req, res, STORE_JOB, "job", "job", &job))
+        return;
+    json_decref(job);
+    page_respond_of(req, res, STORE_ATTEMPT, req->params[0], false, "attempts", req->params[0], NULL, NULL);
+}
+
 void candidates_get(const struct request *req, struct response *res)
 {
     json_t *candidate = NULL;

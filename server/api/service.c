@@ -126,6 +126,33 @@ static void write_tables(struct buf *to, const json_t *kinds)
     }
 }
 
+/* What models were asked, by purpose. */
+static void write_llm(struct buf *to, const json_t *llm)
+{
+    static const char *const kinds[] = {"input", "output", "cache_read", "cache_write"};
+    static const struct { const char *key, *name, *help; } counts[] = {
+        {"calls", "proteus_llm_calls_total", "Questions to a language model since the start."},
+        {"tries", "proteus_llm_requests_total", "Requests that these took, with those that were tried again."}};
+    static const struct metric attempts[] = {
+        {"attempts", "proteus_llm_attempts_total", "counter", "Attempts at a candidate by a language model since the start."},
+        {"attempts_failed", "proteus_llm_attempts_failed_total", "counter", "Attempts that gave no candidate."},
+        {NULL, NULL, NULL, NULL}};
+    const char *purpose;
+    json_t *usage;
+    if (!llm)
+        return;
+    write_metrics(to, attempts, llm);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        write_head(to, counts[i].name, "counter", counts[i].help);
+        json_object_foreach(json_object_get(llm, "usage"), purpose, usage)
+            buf_fmt(to, "%s{purpose=\"%s\"} %lld\n", counts[i].name, purpose, (long long)json_int(usage, counts[i].key, 0));
+    }
+    write_head(to, "proteus_llm_tokens_total", "counter", "Tokens that language models were charged with since the start.");
+    json_object_foreach(json_object_get(llm, "usage"), purpose, usage)
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            buf_fmt(to, "proteus_llm_tokens_total{purpose=\"%s\",kind=\"%s\"} %lld\n", purpose, kinds[i], (long long)json_int(usage, kinds[i], 0));
+}
+
 static void write_devices(struct buf *to, struct devices *devices)
 {
     char why[504];
@@ -160,6 +187,7 @@ void metrics_get(const struct request *req, struct response *res)
         write_tables(to, json_object_get(store, "kinds"));
     }
     write_metrics(to, jobs_metrics, jobs);
+    write_llm(to, json_object_get(jobs, "llm"));
     write_devices(to, app->devices);
     res->status = 200;
     res->content_type = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,11 +1,12 @@
 /* The table of generators. */
-#include "server/generate/generate.h"
+#include "server/generate/agent.h"
 
 #include <string.h>
 
 static const struct generator generators[] = {
-    {"template", template_propose, template_wants},
-    {"external", NULL, NULL},
+    {"template", template_propose, template_wants, NULL},
+    {"llm", NULL, NULL, agent_attempt},
+    {"external", NULL, NULL, NULL},
 };
 
 const struct generator *generator_find(const char *name)

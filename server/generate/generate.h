@@ -15,6 +15,7 @@ struct gen_past {                       /* one judged candidate, oldest first */
     double time_ns;                     /* measured or estimated; 0: none */
     double speedup;                     /* against the baseline; 0: none */
     const json_t *figures;              /* may be NULL */
+    const json_t *said;                 /* the verdict as it is kept, with its text and detail; may be NULL */
 };
 struct gen_input {
     const struct op *op;
@@ -27,7 +28,8 @@ struct gen_input {
     bool measured;                      /* times are measurements (a card), not estimates */
     /*
      * What is known before anything was judged; either may be NULL. Both are kept with the job, so that a restart sees the same.
-     * estimates: [{"template","params","ns": by the emulator | null where it does not compile or run,"why"?}], never measurements.
+     * estimates: [{"template","params","ns": by the emulator | null where it does not compile or run,"why"?,"resources"?}], never
+     * measurements. resources: the compiler's figures of each kernel; what spills is not tried, nor what costs more registers.
      * neighbours: the best settings of the nearest shapes, nearest first: [{"template","params","shape"?: text to show}].
      */
     const json_t *estimates, *neighbours;
@@ -42,6 +44,8 @@ struct gen_proposal {
 void gen_proposal_done(struct gen_proposal *p);
 DEFINE_CLEANUP(gen_proposal, struct gen_proposal, gen_proposal_done(it))
 
+struct agent_input;                     /* agent.h */
+struct agent_attempt;
 struct generator {
     const char *name;                                   /* "template" */
     bool (*propose)(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
@@ -50,6 +54,8 @@ struct generator {
      * "candidate"}, empty when there is nothing more to ask; new reference. NULL: this one has no use for estimates.
      */
     bool (*wants)(const struct gen_input *in, int most, json_t **ret, struct err *err);
+    /* Instead of propose: one that asks a language model, which takes time and tokens and may give no candidate (agent.h). */
+    bool (*attempt)(const struct agent_input *in, struct agent_attempt *ret, struct err *err);
 };
 /* The template search (template.c): parameters of the operator's templates, chosen by what the history says. */
 bool template_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err);
@@ -58,5 +64,5 @@ bool template_propose(const struct gen_input *in, struct gen_proposal *ret, stru
 bool template_every(const struct gen_input *in, json_t **ret, struct err *err);
 bool template_wants(const struct gen_input *in, int most, json_t **ret, struct err *err);
 
-/* NULL: there is none of that name here ("llm" for now); "external" has a NULL propose. */
+/* NULL: there is none of that name here; "external" has neither propose nor attempt. */
 const struct generator *generator_find(const char *name);

@@ -35,6 +35,17 @@ static struct space *find_item(struct search *s, const json_t *item, int *ret_in
     return sp;
 }
 
+/* By the compiler's figures, before any time of a card: bytes that this setting spills. */
+static int64_t estimate_spills(const json_t *item)
+{
+    int64_t sum = 0;
+    const json_t *kernel;
+    size_t i;
+    json_array_foreach(json_object_get(item, "resources"), i, kernel)
+        sum += json_int(kernel, "spill_bytes", 0);
+    return sum;
+}
+
 static void fill_in(struct space *sp)
 {
     double x[MODEL_MAX_SEEN * MODEL_MAX_DIMS], y[MODEL_MAX_SEEN], least = INFINITY, sum = 0;
@@ -80,6 +91,12 @@ void prior_take(struct search *s)
         double ns = json_num(item, "ns", 0);
         if (!sp)
             continue;
+        if (estimate_spills(item)) {     /* and what needs as many registers or more spills too */
+            avoid_costlier(sp, at);
+            if (sp->fate[at] == UNTRIED)
+                sp->fate[at] = AVOIDED;
+            continue;
+        }
         if (!(ns > 0 && ns < 1e15)) {    /* it does not compile, or the emulator found a fault */
             if (sp->fate[at] == UNTRIED)
                 sp->fate[at] = AVOIDED;

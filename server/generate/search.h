@@ -43,6 +43,8 @@ struct choice { int space, index; const char *move; char why[512]; };
 int setting_index(const struct space *sp, const struct setting *p);          /* -1: not one that fits */
 int setting_nearest(const struct space *sp, const struct setting *p);        /* -1: none fits */
 int64_t spilled_bytes(const struct gen_past *past);
+/* What costs at least the registers of setting q, which spills, is avoided. */
+void avoid_costlier(struct space *sp, int q);
 void coordinates(const struct template *t, const struct setting *p, double *ret);
 
 void fit(const struct search *s, struct space *sp);

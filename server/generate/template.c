@@ -139,15 +139,18 @@ static bool costs_registers(const struct template *t, const struct setting *p, c
     return true;
 }
 
+void avoid_costlier(struct space *sp, int q)
+{
+    for (int p = 0; p < sp->count; p++)
+        if (p != q && sp->fate[p] == UNTRIED && costs_registers(sp->t, &sp->list[p], &sp->list[q]))
+            sp->fate[p] = AVOIDED;
+}
+
 static void avoid_spills(struct space *sp)
 {
-    for (int q = 0; q < sp->count; q++) {
-        if (!sp->past[q] || !spilled_bytes(sp->past[q]))
-            continue;
-        for (int p = 0; p < sp->count; p++)
-            if (sp->fate[p] == UNTRIED && costs_registers(sp->t, &sp->list[p], &sp->list[q]))
-                sp->fate[p] = AVOIDED;
-    }
+    for (int q = 0; q < sp->count; q++)
+        if (sp->past[q] && spilled_bytes(sp->past[q]))
+            avoid_costlier(sp, q);
 }
 
 void coordinates(const struct template *t, const struct setting *p, double *ret)

@@ -82,6 +82,12 @@ static bool take_param(struct reader *r, const char *name, const json_t *doc)
 
 struct names { const struct template *t; const struct shape *s; const struct op *op; const struct setting *p; };
 
+/* "sm_90a" is 90. */
+static int64_t target_number(const char *target)
+{
+    return strncmp(target, "sm_", 3) == 0 ? strtoll(target + 3, NULL, 10) : 0;
+}
+
 static bool lookup(void *ctx, const char *name, int64_t *ret)
 {
     const struct names *n = ctx;
@@ -90,6 +96,10 @@ static bool lookup(void *ctx, const char *name, int64_t *ret)
             *ret = n->t->params[i].values[n->p->at[i]];
             return true;
         }
+    if (n->s && strcmp(name, "sm") == 0 && op_axis_index(n->s->op, name) < 0) {
+        *ret = target_number(n->s->target);
+        return true;
+    }
     return n->s && shape_lookup((void *)(uintptr_t)n->s, name, ret);
 }
 
@@ -100,7 +110,7 @@ static bool lookup_any(void *ctx, const char *name, int64_t *ret)
     if (lookup(ctx, name, ret))
         return true;
     *ret = 1;
-    return op_axis_index(n->op, name) >= 0 || (!strncmp(name, "bytes_", 6) && op_letter_index(n->op, name + 6) >= 0);
+    return strcmp(name, "sm") == 0 || op_axis_index(n->op, name) >= 0 || (!strncmp(name, "bytes_", 6) && op_letter_index(n->op, name + 6) >= 0);
 }
 
 static bool check_expr(struct reader *r, const char *where, const char *text, enum expr_mode mode, bool with_params)
@@ -243,6 +253,32 @@ static bool holds(const struct template *t, const struct shape *s, const struct 
     return expr_eval(t->constraints[constraint], EXPR_LOGIC, lookup, &n, &value, NULL) && value;
 }
 
+static int64_t number_of(const struct names *n, const json_t *value, int64_t fallback)
+{
+    int64_t number = fallback;
+    if (json_is_integer(value))
+        return json_integer_value(value);
+    return json_is_string(value) && expr_eval(json_string_value(value), EXPR_SIZE, lookup, (void *)(uintptr_t)n, &number, NULL) ? number : fallback;
+}
+
+/* Whether the target has what the plan asks for: clusters of blocks and launches that begin early came with sm_90. */
+static bool target_can(const struct template *t, const struct shape *s, const struct setting *p)
+{
+    const struct names n = {.t = t, .s = s, .p = p};
+    const json_t *step, *size;
+    size_t i, d;
+    if (target_number(s->target) >= 90)
+        return true;
+    json_array_foreach(json_object_get(json_object_get(t->candidate, "plan"), "steps"), i, step) {
+        if (number_of(&n, json_object_get(step, "dependent"), json_is_true(json_object_get(step, "dependent"))))
+            return false;
+        json_array_foreach(json_object_get(step, "cluster"), d, size)
+            if (number_of(&n, size, 1) > 1)
+                return false;
+    }
+    return true;
+}
+
 static bool next(const struct template *t, struct setting *p)
 {
     for (int i = t->param_count - 1; i >= 0; i--) {
@@ -263,7 +299,7 @@ bool template_settings(const struct template *t, const struct shape *s, struct s
         return err_set(err, ERR_TOO_LARGE, "template %s has more than %d settings", t->name, TEMPLATE_MAX_SETTINGS);
     struct setting *list = xarray((size_t)most, sizeof *list), p = {0};
     do {
-        bool ok = true;
+        bool ok = target_can(t, s, &p);
         for (int c = 0; ok && c < t->constraint_count; c++)
             ok = holds(t, s, &p, c);
         if (ok)

@@ -6,7 +6,7 @@
  *                       "more": "what a larger value does", "less": "what a smaller one does",
  *                       "registers"?: "more" | "less"           (which way costs registers)
  *                       "helps"?: {"latency": "more", ...}}}     (which way to go where that bounds the best so far)
- *   "constraints": ["K % (LANES*VEC) == 0", ...]                 over parameters, axes and bytes_LETTER
+ *   "constraints": ["K % (LANES*VEC) == 0", ...]                 over parameters, axes, bytes_LETTER, and sm, the target's number (sm_90a: 90)
  *   "candidate": a candidate without its source, which is templates/T.cu; the parameters become its defines
  *
  * A setting is one index into `values` for each parameter.
@@ -45,7 +45,10 @@ bool template_set_load(const struct op *op, struct template_set *ret, struct err
 void template_set_done(struct template_set *set);
 DEFINE_CLEANUP(template_set, struct template_set, template_set_done(it))
 
-/* Every setting that holds the constraints for the shape, in a fixed order; the caller frees. */
+/*
+ * Every setting that holds the constraints for the shape, in a fixed order; the caller frees. None whose plan asks for clusters or
+ * dependent launches where the target has none.
+ */
 bool template_settings(const struct template *t, const struct shape *s, struct setting **ret, int *ret_count, struct err *err) MUST_CHECK;
 /* The setting among `list` that is nearest to the defaults; -1 if the list is empty. */
 int template_default(const struct template *t, const struct shape *s, const struct setting *list, int count);

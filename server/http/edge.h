@@ -53,6 +53,7 @@ struct exchange {
     struct buf body;
     json_t *json;
     struct hub_entry sleep;
+    char note[RESPONSE_NOTE_SIZE];
     struct exchange *next;              /* in the workers' queue */
     /* a stream's */
     struct buf pending;
@@ -90,6 +91,7 @@ enum MHD_Result exchange_handle(void *server, struct MHD_Connection *connection,
 void exchange_completed(void *server, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode why);
 void exchange_suspend(void *exchange);     /* for hub_sleep */
 void exchange_resume(void *exchange);      /* for the hub and the workers */
+void exchange_keep_note(struct exchange *ex);   /* of a response that asks for a wait */
 
 /* head.c: what is wrong with a request before its body; false: the response is set */
 bool head_read(struct exchange *ex);

@@ -41,7 +41,7 @@ static struct exchange *exchange_new(struct http_server *s, struct MHD_Connectio
     ex->id[23] = 0;
     ex->path[0] = 0;
     ex->req = (struct request){.is_head = method == HTTP_HEAD, .method = method == HTTP_HEAD ? HTTP_GET : method,
-                               .path = ex->path, .id = ex->id, .app = s->config.app, .header = header_lookup,
+                               .path = ex->path, .id = ex->id, .note = ex->note, .app = s->config.app, .header = header_lookup,
                                .query = query_lookup, .edge = ex, .started_ns = clock_mono_ns()};
     atomic_fetch_add_explicit(&s->in_flight, 1, memory_order_relaxed);
     return ex;
@@ -177,6 +177,12 @@ static bool fall_asleep(struct exchange *ex, uint64_t seen)
     return hub_sleep(s->hub, &ex->sleep, seen, ex->res.wait_until_ns, exchange_suspend);
 }
 
+void exchange_keep_note(struct exchange *ex)
+{
+    if (ex->res.note[0])
+        snprintf(ex->note, sizeof ex->note, "%s", ex->res.note);
+}
+
 static enum MHD_Result run_handler(struct exchange *ex)
 {
     struct http_server *s = ex->server;
@@ -186,6 +192,7 @@ static enum MHD_Result run_handler(struct exchange *ex)
         ex->req.route->handle(&ex->req, &ex->res);
         if (!ex->res.wait_until_ns)
             return answer(ex);
+        exchange_keep_note(ex);
         if (ex->sleep.gone)
             return MHD_NO;
         if (fall_asleep(ex, seen))

@@ -22,8 +22,8 @@ typedef void http_handler(const struct request *req, struct response *res);
 
 enum route_flags {
     ROUTE_JSON = 1,       /* has a JSON body, and must */
-    ROUTE_COMMITS = 2,    /* writes to the store: runs on a worker thread */
-    ROUTE_WAITS = 4,      /* may ask for a wait */
+    ROUTE_COMMITS = 2,    /* writes to the store: runs on a worker thread (its first call, where it also waits) */
+    ROUTE_WAITS = 4,      /* may ask for a wait; with ROUTE_COMMITS only the first call may write */
     ROUTE_HIDDEN = 8,     /* not part of the contract in openapi.yaml (files of the dashboard) */
     ROUTE_LINES = 32,     /* has a body of JSON lines, and must; the handler parses it */
     ROUTE_OPTIONAL = 16,  /* with ROUTE_JSON: the body may be left out */
@@ -49,6 +49,7 @@ struct request {
     const json_t *json;            /* the parsed body of a ROUTE_JSON route; borrowed */
     int64_t started_ns;            /* clock_mono_ns when the head had arrived; stays over waits */
     void *app;                     /* the routes' own state */
+    const char *note;              /* what the handler left for itself when it asked for a wait; "" the first time */
     const char *(*header)(const struct request *req, const char *name);   /* NULL: not there */
     const char *(*query)(const struct request *req, const char *name);    /* decoded; NULL: not there; "" without a value */
     void *edge;                    /* of whoever made the request */
@@ -72,6 +73,7 @@ const char *http_blob_etag(const struct http_blob *b);
 const char *http_blob_data(const struct http_blob *b, size_t *ret_size);
 
 #define RESPONSE_MAX_HEADERS 8
+#define RESPONSE_NOTE_SIZE 64
 struct response {
     int status;
     const char *content_type;      /* static text */
@@ -81,6 +83,7 @@ struct response {
     struct http_blob *blob;        /* instead of body and all of the above */
     struct stream stream;          /* instead of a body, where read is set */
     int64_t wait_until_ns;         /* not 0: call again on the next event, and at this time at the latest */
+    char note[RESPONSE_NOTE_SIZE]; /* with a wait: the request's note then; "" leaves it as it is */
     int header_count;
     struct { const char *name; char *value; } headers[RESPONSE_MAX_HEADERS];
 };

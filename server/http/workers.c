@@ -13,8 +13,9 @@ struct workers {
 static void work(struct exchange *ex)
 {
     ex->req.route->handle(&ex->req, &ex->res);
-    BUG_ON(ex->res.wait_until_ns);
-    ex->phase = EXCHANGE_READY;
+    BUG_ON(ex->res.wait_until_ns && !(ex->req.route->flags & ROUTE_WAITS));
+    exchange_keep_note(ex);
+    ex->phase = ex->res.wait_until_ns ? EXCHANGE_WAITING : EXCHANGE_READY;    /* waiting: called again by the server's threads */
     exchange_resume(ex);     /* ex belongs to the server's threads again */
 }
 

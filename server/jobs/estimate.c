@@ -1,9 +1,9 @@
 /*
  * What shapes would save, for the order of jobs and of a job's shapes; and the thread that finds it out where nobody knows.
  *
- * The estimator judges on the emulator, also where there is a card: the baseline of an observed shape, then the first few candidates that
- * the template search would try. What it gets are estimates and stay in the observed shape's record; nothing of it is served or signed.
- * One thread, one judgement at a time, at a low priority that its judges inherit. A shape that cannot be estimated is not tried again.
+ * The estimator asks the emulator, also where there is a card, for the baseline of an observed shape and the first few settings that the
+ * template search would look at. What it gets are estimates and stay in the observed shape's record; nothing is judged, served or signed.
+ * One thread, one request at a time, at a low priority that its judges inherit. A shape that cannot be estimated is not tried again.
  */
 #include "server/jobs/internal.h"
 
@@ -80,134 +80,67 @@ static void weigh(struct jobs *j)
 }
 
 /* ---- estimating ---- */
-struct estimating {
-    struct jobs *j;
-    const struct shape *shape;
-    struct spawn_config spawn;
-    char job[40];                        /* a made-up id, as a judge wants one */
-    json_t *baseline;
-    double baseline_ns, best_ns;
-    struct buf ptx;
-};
 
 static bool on_stop(void *ctx)
 {
     return ((struct jobs *)ctx)->stopping;
 }
 
-static void on_phase(void *ctx, const json_t *phase)
+/* The baseline, and the first settings that the template search would have estimated. */
+static bool candidates_of(struct jobs *j, const struct shape *shape, json_t *to, struct err *err)
 {
-    (void)ctx, (void)phase;
-}
-
-static bool judge_one(struct estimating *s, json_t *candidate, const char *mode, struct judge_answer *ret, struct err *err)
-{
-    struct id id = id_new("cand");
-    cleanup(json) json_t *task = json_object();
-    json_put(task, "shape", shape_encode(s->shape));
-    json_put(task, "candidate", json_incref(candidate));
-    json_put_str(task, "op_digest", s->shape->op->digest.text);
-    json_put(task, "baseline", s->baseline ? json_incref(s->baseline) : json_null());
-    json_put_str(task, "mode", mode);
-    if (s->baseline_ns > 0)
-        json_put_num(task, "baseline_time_ns", s->baseline_ns);
-    if (s->ptx.size)
-        json_put_str(task, "baseline_ptx", buf_cstr(&s->ptx));
-    json_put_str(task, "job", s->job);
-    json_put_str(task, "candidate_id", id.text);
-    return spawn_judge(&s->spawn, task, on_phase, on_stop, s->j, ret, err);
-}
-
-static bool judge_baseline(struct estimating *s, struct err *err)
-{
-    cleanup(judge_answer) struct judge_answer a = {0};
-    cleanup(json) json_t *baseline = NULL;
-    if (!candidate_load(s->shape->op->dir, "baseline", &baseline, err) || !judge_one(s, baseline, "full", &a, err))
+    const struct generator *g = j->config.find_generator("template");
+    cleanup(json) json_t *baseline = NULL, *items = NULL;
+    struct gen_input in = {.op = shape->op, .shape = shape, .candidates_left = 1, .seed = 1};
+    const json_t *item;
+    size_t i;
+    if (!candidate_load(shape->op->dir, "baseline", &baseline, err))
         return false;
-    double time_ns = json_num(a.figures, "time_ns", 0);
-    if (a.verdict.code != VERDICT_OK || !(time_ns > 0))
-        return err_set(err, ERR_UNPROCESSABLE, "the baseline's verdict is %s: %.300s", verdict_name(a.verdict.code), a.verdict.text);
-    s->baseline = steal(&baseline);
-    s->baseline_ns = s->best_ns = time_ns;
-    for (int i = 0; i < a.blob_count; i++)
-        if (strcmp(a.blobs[i].name, "kernel.ptx") == 0)
-            buf_add(&s->ptx, a.blobs[i].bytes.data, a.blobs[i].bytes.size);
+    json_array_append(to, baseline);
+    if (!g || !g->wants)
+        return true;
+    if (!g->wants(&in, j->config.estimate_candidates, &items, err))
+        return false;
+    json_array_foreach(items, i, item)
+        json_array_append(to, json_object_get(item, "candidate"));
     return true;
 }
 
-#define ESTIMATE_CANDIDATES_MAX 64
-struct tried { int count; struct gen_past list[ESTIMATE_CANDIDATES_MAX]; json_t *documents, *origins, *figures; };
-
-static void tried_done(struct tried *t)
+/* What was answered: the baseline's comes first. Candidates that do not run tell nothing about the best: they are passed over. */
+static void put_times(json_t *doc, const json_t *answers)
 {
-    json_decref(t->documents);
-    json_decref(t->origins);
-    json_decref(t->figures);
-}
-DEFINE_CLEANUP(tried, struct tried, tried_done(it))
-
-static void keep(struct tried *t, struct gen_proposal *p, const struct judge_answer *a, double baseline_ns)
-{
-    double time_ns = json_num(a->figures, "time_ns", 0);
-    json_array_append(t->documents, p->candidate);
-    json_array_append(t->origins, p->origin ? p->origin : json_null());
-    json_array_append(t->figures, a->figures ? a->figures : json_null());
-    t->list[t->count++] = (struct gen_past){.id = "estimated", .candidate = p->candidate, .origin = p->origin, .verdict = a->verdict.code,
-                                            .time_ns = time_ns, .speedup = time_ns > 0 ? baseline_ns / time_ns : 0,
-                                            .figures = json_is_object(a->figures) ? a->figures : NULL};
-}
-
-/* Candidates that the judge fails on, or that are wrong, tell nothing about the best: they are passed over. */
-static int try_candidates(struct estimating *s)
-{
-    const struct generator *g = s->j->config.find_generator("template");
-    cleanup(tried) struct tried t = {.documents = json_array(), .origins = json_array(), .figures = json_array()};
-    int most = s->j->config.estimate_candidates < ESTIMATE_CANDIDATES_MAX ? s->j->config.estimate_candidates : ESTIMATE_CANDIDATES_MAX;
-    while (g && g->propose && t.count < most && !s->j->stopping) {
-        cleanup(gen_proposal) struct gen_proposal p = {0};
-        cleanup(judge_answer) struct judge_answer a = {0};
-        struct err err = {0};
-        struct gen_input in = {.op = s->shape->op, .shape = s->shape, .past = t.list, .past_count = t.count, .baseline_ns = s->baseline_ns,
-                               .candidates_left = most - t.count, .seed = 1};
-        if (!g->propose(&in, &p, &err) || p.done || !judge_one(s, p.candidate, "triage", &a, &err))
-            break;
-        double time_ns = verdict_is_correct(a.verdict.code) ? json_num(a.figures, "time_ns", 0) : 0;
-        if (time_ns > 0 && time_ns < s->best_ns)
-            s->best_ns = time_ns;
-        keep(&t, &p, &a, s->baseline_ns);
+    const json_t *baseline = json_array_get(answers, 0), *one;
+    double baseline_ns = json_num(baseline, "ns", 0), best_ns = baseline_ns;
+    size_t i;
+    if (!(baseline_ns > 0)) {
+        json_put_str(doc, "error", json_str(baseline, "why", "the baseline does not run"));
+        return;
     }
-    return t.count;
+    json_array_foreach(answers, i, one)
+        if (json_num(one, "ns", 0) > 0)
+            best_ns = fmin(best_ns, json_num(one, "ns", 0));
+    json_put_int(doc, "tried", (int64_t)json_array_size(answers) - 1);
+    json_put_str(doc, "evidence", "emulated");
+    json_put_num(doc, "baseline_ns", baseline_ns);
+    json_put_num(doc, "best_ns", best_ns);
 }
 
 /* NULL with why: nothing can be estimated at present. New reference. */
 static json_t *estimate_of(struct jobs *j, const struct shape *shape, struct err *why)
 {
-    struct estimating s = {.j = j, .shape = shape, .spawn = j->config.spawn};
+    cleanup(json) json_t *candidates = json_array(), *answers = NULL;
     struct err err = {0};
     json_t *doc = json_object();
-    const char *slash = strrchr(shape->op->dir, '/');
-    cleanup(str) char *ops_dir = slash && slash > shape->op->dir ? xstrndup(shape->op->dir, (size_t)(slash - shape->op->dir)) : xstrdup(shape->op->dir);
-    s.spawn.device = "sim";
-    s.spawn.runner = NULL;               /* here, not where the cards are */
-    if (s.spawn.ops_dir)
-        s.spawn.ops_dir = ops_dir;
-    snprintf(s.job, sizeof s.job, "%s", id_new("job").text);
-    if (judge_baseline(&s, &err)) {
-        json_put_int(doc, "tried", try_candidates(&s));
-        json_put_str(doc, "evidence", "emulated");
-        json_put_num(doc, "baseline_ns", s.baseline_ns);
-        json_put_num(doc, "best_ns", s.best_ns);
+    if (candidates_of(j, shape, candidates, &err) && estimates_ask(j, shape, candidates, true, on_stop, j, &answers, &err)) {
+        put_times(doc, answers);
     } else if (err.code == ERR_UNAVAILABLE) {   /* no toolkit, say: not this shape's fault */
         json_decref(doc);
-        doc = NULL;
         *why = err;
+        return NULL;
     } else {
         json_put_str(doc, "error", err.text);
     }
-    if (doc)
-        json_put_str(doc, "time", clock_text(clock_wall_ns()).text);
-    json_decref(s.baseline);
-    buf_done(&s.ptx);
+    json_put_str(doc, "time", clock_text(clock_wall_ns()).text);
     return doc;
 }
 

@@ -12,7 +12,7 @@
 #include "core/log.h"
 #include "core/minisign.h"
 #include "core/shape.h"
-#include "server/generate/generate.h"
+#include "server/generate/agent.h"
 #include "server/jobs/observed.h"
 #include "server/jobs/shelf.h"
 
@@ -72,6 +72,8 @@ struct jobs {
     pthread_cond_t work;                 /* monotonic clock */
     struct entry *head, **tail;
     int64_t judged, judge_errors;
+    struct agent_account llm[LLM_PURPOSE_COUNT];     /* since the start */
+    int64_t attempts, attempts_failed;
     struct err last_judge_error;
 };
 
@@ -101,6 +103,7 @@ struct job_request {
     const json_t *model;                 /* the preset they are of; borrowed, NULL: none */
     const struct generator *generator;
     const json_t *baseline;              /* the job's own; borrowed, NULL: the operator's */
+    json_t *replays;                     /* the job whose model's answers are played again; owned, NULL: none */
     bool reuse;
     int64_t candidates, wall_seconds, tokens;   /* tokens 0: none */
     double gpu_seconds;                         /* 0: no limit of its own */
@@ -147,6 +150,7 @@ struct run {
     struct jobs *j;
     struct entry *e;
     json_t *job;                         /* as it is in the store */
+    bool reserved;                       /* spent.tokens_reserved is of this run's own attempt (agent.c) */
     bool no_judging;                     /* the caller is no runner: what would need a judge is left to one */
     int shape_index;                     /* of `shape` and `history`; -1: none loaded */
     struct shape shape;
@@ -194,6 +198,25 @@ typedef enum step_result step_fn(struct run *r);
 step_fn *step_find(const char *name);    /* NULL: there is none of that name */
 char *run_used_up(const struct run *r);  /* why no more may be spent; NULL: more may. The caller frees */
 
+/* Why no more may be spent; NULL: more may. The caller frees. */
+char *run_used_up(const struct run *r);
+int64_t run_wall_limit_ns(const struct run *r);      /* clock_mono_ns when the job's wall time is used up */
+struct gen_past gen_past_of(const json_t *record);   /* of a judged candidate; borrows from it */
+/* What a generator is told of the shape under work; *ret_past is the caller's (free). */
+bool run_gen_input(struct run *r, int index, int64_t left, const json_t *prior, struct gen_past **ret_past, struct gen_input *ret,
+                   struct err *err) MUST_CHECK;
+/* The search for a shape (-1: for all) is over. */
+enum step_result run_stop_search(struct run *r, int index, const char *reason);
+/* Puts a generator's candidate under work; b and next (whose account it adds to) are taken over. */
+enum step_result run_take_proposal(struct run *r, struct store_batch *b, json_t *next, int index, const struct gen_proposal *p, const char *id);
+
+/* ---- agent.c: candidates of a language model ---- */
+enum step_result propose_agent(struct run *r, int index, int64_t left, const struct generator *g);
+bool generator_is_external(const struct generator *g);
+/* Looks up the job whose answers are to be played again. */
+bool replay_find(struct jobs *j, const json_t *request, json_t **ret, struct faults *f);
+json_t *agent_stats(struct jobs *j);                 /* for jobs_stats; the lock is held */
+
 /* ---- judge.c ---- */
 enum judged { JUDGED, JUDGE_STOP /* stopping, cancelled, or not written */, JUDGE_GIVE_UP /* err says why: the job fails */,
               JUDGE_REFUSED /* of a baseline: err says why its shape cannot be judged */ };
@@ -202,6 +225,10 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
 
 /* The folder that the judge is to look for this operator in; the caller frees. */
 char *op_folder(const struct op *op);
+
+/* ---- estimates.c: what candidates take by the emulator's estimate; here: not where the runner would put a judge ---- */
+bool estimates_ask(struct jobs *j, const struct shape *s, json_t *candidates, bool here, judge_cancelled *cancelled, void *ctx, json_t **ret,
+                   struct err *err) MUST_CHECK;   /* *ret: [{"ns": N | null,"why"?,"resources"?}], one each; new reference */
 
 /* ---- prior.c: what is known of a shape before anything of it was judged ---- */
 bool prior_load(struct run *r, int index, json_t **ret, struct err *err) MUST_CHECK;   /* *ret NULL: not made yet */

@@ -78,7 +78,9 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
         json_put(doc, "baseline", json_pack("{s:s,s:s}", "language", json_str(r->baseline, "language", ""), "digest", candidate_digest(r->baseline).text));
     if (caller)
         json_put_str(doc, "caller", caller);
-    json_put_int(doc, "seed", (int64_t)(random_u64() >> 12));
+    json_put_int(doc, "seed", r->replays ? json_int(r->replays, "seed", 0) : (int64_t)(random_u64() >> 12));
+    if (r->replays)
+        json_put_str(doc, "replays", json_str(r->replays, "id", ""));
     json_put_int(budget, "candidates", r->candidates);
     json_put(budget, "gpu_seconds", r->gpu_seconds > 0 ? json_real(r->gpu_seconds) : json_null());
     json_put_int(budget, "wall_seconds", r->wall_seconds);
@@ -205,7 +207,7 @@ static void copy_members(json_t *to, const json_t *from, const char *const *keys
 
 void event_proposed(struct store_batch *b, const json_t *record)
 {
-    static const char *const keys[] = {"shape_hash", "is_baseline", "origin", NULL}, *const inner[] = {"language", "notes", NULL};
+    static const char *const keys[] = {"shape_hash", "is_baseline", "origin", NULL}, *const inner[] = {"language", "notes", "parent", NULL};
     cleanup(json) json_t *doc = json_object();
     json_put_str(doc, "candidate", json_str(record, "id", ""));
     copy_members(doc, record, keys);

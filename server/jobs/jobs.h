@@ -25,6 +25,11 @@
  *             "created","judged"|null,"decision"?: an admin's of a held one,
  *             {"decision":"released"|"refused","reason","by","time","job"?},"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
+ * Attempt    (STORE_ATTEMPT, listed by job: one question to a language model) {"id","job","shape_hash","number": of the shape, from 1,"move","outcome",
+ *             "why"?,"candidate"?,"prompt":{"cap","tokens","sections":[{"name","tokens","bytes","cut"?}]},"usage":{PURPOSE:USAGE},
+ *             "transcript":{"digest","bytes"},"replays"?: the attempt whose answers these are,"created"}. A job of generator "llm" has
+ *             spent.llm: {PURPOSE: USAGE with "calls"}, spent.tokens_reserved?: of the attempt under way, "replays"?: a job, and in each SHAPE
+ *             "attempts" and "failed_attempts": in a row. USAGE {"input","output","cache_read","cache_write","estimated"?}
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
  *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
  *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
@@ -39,6 +44,7 @@
  * "refused","reason"?,"serves"|null}, of a job only where one judged again; job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
  * candidate.phase {"candidate","shape_hash", what the judge says of the phase}; candidate.timed {"candidate","shape_hash","time_ns",
  * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
+ * llm.attempt {"attempt","shape_hash","number","move","outcome","why"?,"candidate"?,"tokens"};
  * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
  * a job's last.
  */
@@ -51,6 +57,7 @@
 
 struct jobs;
 struct generator;                   /* server/generate/generate.h */
+struct llm;                         /* server/llm/llm.h */
 struct signer;                      /* core/minisign.h */
 
 struct jobs_config {
@@ -64,6 +71,10 @@ struct jobs_config {
     int64_t default_wall_seconds, max_wall_seconds;
     int estimates;                  /* of settings of a shape, by the emulator, before the first is measured; 0: none */
     int estimate_processes;         /* that make them at once */
+    const struct llm *llm;          /* the model that jobs of generator "llm" ask; NULL: none; borrowed */
+    int64_t prompt_tokens;          /* the most of one prompt */
+    int64_t default_tokens;         /* of a job of generator "llm" that names none */
+    int attempt_failures;           /* attempts in a row without a candidate that end a shape's search */
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
     bool baseline_triage;           /* baselines are judged in full only where they are to be served */
@@ -126,6 +137,12 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
  */
 struct comparison { double ratio, low, high; };
 bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
+/*
+ * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
+ * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
+ * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
+ */
+bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */

@@ -150,11 +150,10 @@ static bool find_neighbours(struct run *r, const char *evidence, json_t **ret, s
 
 struct part {
     struct run *r;
-    const struct spawn_config *spawn;
     int64_t until_ns;
     pthread_t thread;
     bool started, ok;
-    json_t *request, *answers;
+    json_t *candidates, *answers;
     struct err err;
 };
 
@@ -167,13 +166,13 @@ static bool on_cancelled(void *ctx)
 static void *estimate_part(void *ctx)
 {
     struct part *p = ctx;
-    p->ok = spawn_estimates(p->spawn, p->request, on_cancelled, p, &p->answers, &p->err);
+    p->ok = estimates_ask(p->r->j, &p->r->shape, p->candidates, false, on_cancelled, p, &p->answers, &p->err);
     return NULL;
 }
 
 static void add_answers(json_t *to, const json_t *items, int first, int step, const json_t *answers)
 {
-    static const char *const keys[] = {"template", "params"}, *const told[] = {"ns", "why"};
+    static const char *const keys[] = {"template", "params"}, *const told[] = {"ns", "why", "resources"};
     for (size_t n = 0, i = (size_t)first; i < json_array_size(items); i += (size_t)step, n++) {
         json_t *one = json_object();
         for (size_t k = 0; k < 2; k++)
@@ -186,20 +185,16 @@ static void add_answers(json_t *to, const json_t *items, int first, int step, co
 }
 
 /* One batch, divided among several judges. False: some of it could not be estimated. */
-static bool estimate_batch(struct run *r, const struct spawn_config *spawn, int64_t until_ns, const json_t *items, json_t *to, struct err *err)
+static bool estimate_batch(struct run *r, int64_t until_ns, const json_t *items, json_t *to, struct err *err)
 {
     struct part parts[PROCESSES_MAX] = {{.ok = false}};
     int count = r->j->config.estimate_processes, wanted = (int)json_array_size(items);
     count = count < 1 ? 1 : count > PROCESSES_MAX ? PROCESSES_MAX : count;
     count = count > wanted ? wanted : count;
     for (int i = 0; i < count; i++) {
-        json_t *candidates = json_array();
-        parts[i] = (struct part){.r = r, .spawn = spawn, .until_ns = until_ns, .request = json_object()};
+        parts[i] = (struct part){.r = r, .until_ns = until_ns, .candidates = json_array()};
         for (int k = i; k < wanted; k += count)
-            json_array_append(candidates, json_object_get(json_array_get(items, (size_t)k), "candidate"));
-        json_put(parts[i].request, "shape", shape_encode(&r->shape));
-        json_put_str(parts[i].request, "op_digest", r->shape.op->digest.text);
-        json_put(parts[i].request, "candidates", candidates);
+            json_array_append(parts[i].candidates, json_object_get(json_array_get(items, (size_t)k), "candidate"));
         parts[i].started = pthread_create(&parts[i].thread, NULL, estimate_part, &parts[i]) == 0;
         if (!parts[i].started)
             estimate_part(&parts[i]);
@@ -212,7 +207,7 @@ static bool estimate_batch(struct run *r, const struct spawn_config *spawn, int6
             add_answers(to, items, i, count, parts[i].answers);
         else if (ok)
             ok = err_set(err, parts[i].err.code, "%s", parts[i].err.text);
-        json_decref(parts[i].request);
+        json_decref(parts[i].candidates);
         json_decref(parts[i].answers);
     }
     return ok;
@@ -228,15 +223,10 @@ static int64_t estimates_until_ns(const struct run *r)
 
 static bool make_estimates(struct run *r, const struct generator *g, struct gen_input *in, json_t *to, struct err *err)
 {
-    struct spawn_config spawn = r->j->config.spawn;
-    cleanup(str) char *ops_dir = op_folder(r->shape.op);
     const int64_t until_ns = estimates_until_ns(r), of_budget = ESTIMATES_A_CANDIDATE * json_int(json_object_get(r->job, "budget"), "candidates", 0);
     const int most = of_budget < r->j->config.estimates ? (int)of_budget : r->j->config.estimates;
     if (json_int(json_object_get(r->job, "budget"), "candidates", 0) <= (int64_t)json_array_size(in->neighbours))
         return true;                     /* nobody would look at them */
-    if (spawn.ops_dir)
-        spawn.ops_dir = ops_dir;
-    spawn.device = "sim";
     for (;;) {
         cleanup(json) json_t *items = NULL;
         struct err why = {0};
@@ -246,7 +236,7 @@ static bool make_estimates(struct run *r, const struct generator *g, struct gen_
             return false;
         if (!json_array_size(items) || before >= (size_t)most || clock_mono_ns() > until_ns || r->j->stopping || r->e->cancelled)
             return true;
-        if (!estimate_batch(r, &spawn, until_ns, items, to, &why)) {
+        if (!estimate_batch(r, until_ns, items, to, &why)) {
             if (!r->j->stopping && !r->e->cancelled)
                 log_line(LOG_WARN, "estimates could not be made, the search goes on without more", "job", r->e->id, "error", why.text, NULL);
             return true;

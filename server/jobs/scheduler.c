@@ -313,6 +313,7 @@ json_t *jobs_stats(struct jobs *j)
         json_put_str(doc, "last_judge_error", j->last_judge_error.text);
     else
         json_put(doc, "last_judge_error", json_null());
+    json_put(doc, "llm", agent_stats(j));
     pthread_mutex_unlock(&j->lock);
     return doc;
 }

@@ -195,36 +195,59 @@ static bool load_past(struct run *r, struct err *err)
     return true;
 }
 
-static bool ask_generator(struct run *r, int index, int64_t left, const struct generator *g, const json_t *prior, struct gen_proposal *ret,
-                          struct err *err)
+struct gen_past gen_past_of(const json_t *record)
+{
+    const json_t *figures = json_object_get(record, "figures"), *origin = json_object_get(record, "origin"), *pending = json_object_get(record, "pending");
+    const json_t *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
+    struct gen_past past = {.id = json_str(record, "id", ""), .candidate = json_object_get(record, "candidate"),
+                            .origin = json_is_null(origin) ? NULL : origin, .time_ns = json_num(figures, "time_ns", 0),
+                            .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL, .said = verdict};
+    if (!verdict_code_parse(json_str(verdict, "code", ""), &past.verdict))
+        past.verdict = VERDICT_FAULT;
+    return past;
+}
+
+bool run_gen_input(struct run *r, int index, int64_t left, const json_t *prior, struct gen_past **ret_past, struct gen_input *ret, struct err *err)
 {
     const json_t *shape = job_shape(r->job, index), *baseline = json_object_get(shape, "baseline");
     if (!load_past(r, err))
         return false;
-    cleanup(mem) void *memory = xarray((size_t)r->past_count + 1, sizeof(struct gen_past));
-    struct gen_past *past = memory;
-    for (int i = 0; i < r->past_count; i++) {
-        const json_t *record = r->past[i], *figures = json_object_get(record, "figures");
-        past[i] = (struct gen_past){.id = json_str(record, "id", ""), .candidate = json_object_get(record, "candidate"),
-                                    .origin = json_object_get(record, "origin"), .time_ns = json_num(figures, "time_ns", 0),
-                                    .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL};
-        if (json_is_null(past[i].origin))
-            past[i].origin = NULL;
-        const json_t *pending = json_object_get(record, "pending"), *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
-        if (!verdict_code_parse(json_str(verdict, "code", ""), &past[i].verdict))
-            past[i].verdict = VERDICT_FAULT;
-    }
-    struct gen_input in = {.op = r->shape.op, .shape = &r->shape, .past = past, .past_count = r->past_count,
+    struct gen_past *past = xarray((size_t)r->past_count + 1, sizeof(struct gen_past));
+    for (int i = 0; i < r->past_count; i++)
+        past[i] = gen_past_of(r->past[i]);
+    *ret = (struct gen_input){.op = r->shape.op, .shape = &r->shape, .past = past, .past_count = r->past_count,
                            .baseline_ns = json_num(baseline, "time_ns", 0), .candidates_left = left,
                            .seed = (uint64_t)json_int(r->job, "seed", 0),
                            .measured = strcmp(json_str(baseline, "evidence", ""), "measured") == 0,
                            .estimates = json_object_get(prior, "estimates"), .neighbours = json_object_get(prior, "neighbours"),
                            .lessons = json_object_get(prior, "lessons")};
-    return g->propose(&in, ret, err);
+    *ret_past = past;
+    return true;
 }
 
-/* The search for a shape (-1: for all) is over. */
-static enum step_result stop_search(struct run *r, int index, const char *reason)
+static bool ask_generator(struct run *r, int index, int64_t left, const struct generator *g, const json_t *prior, struct gen_proposal *ret,
+                          struct err *err)
+{
+    struct gen_past *past = NULL;
+    struct gen_input in;
+    if (!run_gen_input(r, index, left, prior, &past, &in, err))
+        return false;
+    bool ok = g->propose(&in, ret, err);
+    free(past);
+    return ok;
+}
+
+enum step_result run_take_proposal(struct run *r, struct store_batch *b, json_t *next, int index, const struct gen_proposal *p, const char *id)
+{
+    cleanup(json) json_t *record = candidate_record_new(id, r->e->id, json_str(job_shape(r->job, index), "shape_hash", ""),
+                                                        r->shape.op->name, p->candidate, p->origin, false);
+    json_t *spent = json_object_get(next, "spent");
+    json_put_int(spent, "candidates", json_int(spent, "candidates", 0) + 1);
+    event_proposed(b, record);
+    return take_on(r, b, next, index, record, NULL);
+}
+
+enum step_result run_stop_search(struct run *r, int index, const char *reason)
 {
     json_t *next = run_next(r), *shape;
     size_t i;
@@ -252,11 +275,13 @@ static enum step_result propose_own(struct run *r)
     if (!reason && left <= 0)
         reason = xfmt("this shape's share of the budget of %lld candidates is used up", (long long)all);
     if (reason)
-        return stop_search(r, index, reason);
+        return run_stop_search(r, index, reason);
     if (contenders_due(r, index))
         return begin_narrowing(r);
     const struct generator *g = r->j->config.find_generator(json_str(r->job, "generator", ""));
     cleanup(json) json_t *prior = NULL;
+    if (g && g->attempt)
+        return propose_agent(r, index, left, g);
     if (!g || !g->propose) {
         err_set(&err, ERR_UNPROCESSABLE, "generator %s is not there any more", json_str(r->job, "generator", ""));
         return run_fail(r, &err);
@@ -268,7 +293,7 @@ static enum step_result propose_own(struct run *r)
     if (!ask_generator(r, index, left, g, prior, &p, &err))
         return run_fail(r, &err);
     if (p.done)
-        return stop_search(r, index, *p.reason ? p.reason : "the generator has nothing more worth trying");
+        return run_stop_search(r, index, *p.reason ? p.reason : "the generator has nothing more worth trying");
     cleanup(candidate) struct candidate checked = {0};
     struct faults f = {0};
     if (!candidate_parse(p.candidate, "", &checked, &f)) {
@@ -276,20 +301,12 @@ static enum step_result propose_own(struct run *r)
         return run_fail(r, &err);
     }
     struct id id = id_new("cand");
-    cleanup(json) json_t *record = candidate_record_new(id.text, r->e->id, json_str(job_shape(r->job, index), "shape_hash", ""),
-                                                        r->shape.op->name, p.candidate, p.origin, false);
-    struct store_batch *b = store_batch_new();
-    json_t *next = run_next(r);
-    json_t *spent = json_object_get(next, "spent");
-    json_put_int(spent, "candidates", json_int(spent, "candidates", 0) + 1);
-    event_proposed(b, record);
-    return take_on(r, b, next, index, record, NULL);
+    return run_take_proposal(r, store_batch_new(), run_next(r), index, &p, id.text);
 }
 
 /* ---- candidates from outside ---- */
 
-/* Until when a waiting job need not be looked at. */
-static int64_t wall_limit_ns(const struct run *r)
+int64_t run_wall_limit_ns(const struct run *r)
 {
     double left_s = json_num(json_object_get(r->job, "budget"), "wall_seconds", 0) - wall_spent(r);
     return clock_mono_ns() + (int64_t)(left_s * 1e9) + 1000000;
@@ -297,7 +314,7 @@ static int64_t wall_limit_ns(const struct run *r)
 
 static enum step_result wait_for_candidates(struct run *r)
 {
-    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS, limit_ns = wall_limit_ns(r);
+    int64_t now_ns = clock_mono_ns(), save_ns = r->e->wall_from_ns + SAVE_WALL_NS, limit_ns = run_wall_limit_ns(r);
     if (now_ns >= save_ns)
         return run_commit(r, store_batch_new(), run_next(r), NULL);
     r->park_until_ns = limit_ns < save_ns ? limit_ns : save_ns;
@@ -307,7 +324,7 @@ static enum step_result wait_for_candidates(struct run *r)
 /* There is a candidate, but the caller is no runner: it stays where it is, and the job is ready for a runner. */
 static enum step_result leave_to_runner(struct run *r)
 {
-    r->park_until_ns = wall_limit_ns(r);
+    r->park_until_ns = run_wall_limit_ns(r);
     entry_wake(r->j, r->e->id, false);
     return STEP_PARK;
 }
@@ -355,7 +372,7 @@ static enum step_result propose_external(struct run *r)
         if (!reason && empty && json_int(list, "accepted", 0) >= all)
             reason = xfmt("the budget of %lld candidates is used up", (long long)all);
         if (reason)
-            return stop_search(r, -1, reason);
+            return run_stop_search(r, -1, reason);
         if (empty)
             return wait_for_candidates(r);
         if (r->no_judging)

@@ -10,6 +10,7 @@ static void request_done(struct job_request *r)
 {
     free(r->shapes);
     json_decref(r->listed);
+    json_decref(r->replays);
 }
 DEFINE_CLEANUP(request, struct job_request, request_done(it))
 
@@ -157,6 +158,7 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
     const json_t *name = json_object_get(request, "generator");
     const char *text = name ? json_string_value(name) : "template";
     static const char *const known[] = {"template", "llm", "external"};
+    bool replays = json_object_get(request, "replays") != NULL;
     bool is_known = false;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         is_known = is_known || (text && strcmp(text, known[i]) == 0);
@@ -164,11 +166,17 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
         faults_add(f, "/generator", "one of template, llm, external is needed");
     } else if (!(r->generator = j->config.find_generator(text))) {
         faults_add(f, "/generator", "%s is not there", text);
-        return err_set(err, ERR_UNPROCESSABLE,
-                       "generator \"%s\": this server has no generator of that name, it lacks the client for a model's endpoint: "
-                       "use \"template\", or \"external\" and send candidates",
+        return err_set(err, ERR_UNPROCESSABLE, "generator \"%s\": this server has no generator of that name: use \"template\", or \"external\" and send candidates",
                        text);
+    } else if (r->generator->attempt && !j->config.llm && !replays) {
+        faults_add(f, "/generator", "%s needs a model's endpoint, and none is configured", text);
+        return err_set(err, ERR_UNPROCESSABLE, "generator \"%s\": no model's endpoint is configured: start the server with --llm-url, --llm-model and, where the "
+                       "endpoint wants one, a key in a file (--llm-key-file); or use \"template\", or \"external\" and send candidates", text);
     }
+    if (replays && !(r->generator && r->generator->attempt))
+        faults_add(f, "/replays", "only a job of generator llm plays another's answers again");
+    else if (replays)
+        return replay_find(j, request, &r->replays, f) || true;
     return true;
 }
 
@@ -191,7 +199,7 @@ static void take_baseline(const json_t *request, struct job_request *r, struct f
 
 static bool take_request(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f, struct err *err)
 {
-    static const char *const keys[] = {"op", "shapes", "model", "observed", "dtypes", "target", "generator", "budget", "baseline", "reuse", NULL};
+    static const char *const keys[] = {"op", "shapes", "model", "observed", "dtypes", "target", "generator", "budget", "baseline", "reuse", "replays", NULL};
     if (!json_is_object(request)) {
         faults_add(f, "", "an object with op and shapes is needed");
         return err_set(err, ERR_INVALID, "the job request is not an object");
@@ -211,6 +219,8 @@ static bool take_request(struct jobs *j, const json_t *request, struct job_reque
         take_baseline(request, r, f);
     if (!check_possible(j, request, r, f, err))
         return false;
+    if (!r->tokens && r->generator && r->generator->attempt)
+        r->tokens = j->config.default_tokens;
     if (f->count)
         return err_set(err, ERR_INVALID, "the job request has %d %s, the first at %s: %s", f->count, f->count == 1 ? "fault" : "faults",
                        *f->list[0].pointer ? f->list[0].pointer : "its top", f->list[0].detail);
@@ -275,7 +285,7 @@ static bool write_job(struct jobs *j, const struct job_request *r, const char *i
         json_put_str(job, "finished", json_str(job, "created", ""));
         event_state(b, job);
         event_done(b, job);
-    } else if (!r->generator->propose) {
+    } else if (generator_is_external(r->generator)) {
         char external[64];
         cleanup(json) json_t *list = external_key_doc(0);
         external_key(id, external, sizeof external);

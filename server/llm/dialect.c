@@ -224,7 +224,9 @@ struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, s
         u.cache_write = written;
         u.input = input - read - written;
     }
-    u.output = within(said->output, (int64_t)(got_bytes / BYTES_A_TOKEN_MOST), most_out, llm_tokens_estimate(got_bytes), &u.estimated);
+    /* Nobody is charged for more than was asked for, and an answer has some tokens for its bytes. */
+    int64_t least = (int64_t)(got_bytes / BYTES_A_TOKEN_MOST), estimate = llm_tokens_estimate(got_bytes);
+    u.output = within(said->output, least < output_tokens ? least : output_tokens, most_out, estimate < output_tokens ? estimate : output_tokens, &u.estimated);
     return u;
 }
 

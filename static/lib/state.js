@@ -24,7 +24,9 @@ export function takeJob(state, doc, asOf) {
   const at = asOf ?? doc.as_of ?? 0;
   if (old && old.lastEvent > at) return;   // what we have is newer
   const best = new Map();
-  for (const s of Array.isArray(doc.shapes) ? doc.shapes : []) if (s?.best && typeof s.best === 'object') best.set(s.shape_hash, s.best);
+  for (const s of Array.isArray(doc.shapes) ? doc.shapes : []) {
+    if (s?.best && typeof s.best === 'object') best.set(s.shape_hash, { is_baseline: s.best.candidate === s.baseline?.candidate, ...s.best });
+  }
   state.jobs.set(doc.id, { ...doc, best, bestAt: old?.bestAt, lastEvent: at });
   state.tick++;
 }

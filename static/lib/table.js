@@ -21,6 +21,7 @@ export class LongTable {
   set(rows) {
     this.rows = rows;
     this.table.setAttribute('aria-rowcount', String(rows.length + 1));
+    this.node.style.setProperty('--rows', String(rows.length));
     this.draw(true);
   }
 

@@ -36,7 +36,7 @@ function winner(job, shape, record) {
 }
 
 const columns = [
-  { title: '#', cls: 'num', cell: (c) => link(candidateHref(c.id), c.baseline ? 'base' : String(c.number ?? ''), { 'aria-label': c.baseline ? 'Baseline' : `Candidate ${c.number}` }) },
+  { title: '#', cls: 'num', cell: (c) => link(candidateHref(c.id), c.baseline ? 'base' : String(c.number ?? ''), { 'aria-label': c.baseline ? null : `Candidate ${c.number}` }) },
   { title: 'Verdict', cell: (c) => verdictBadge(c.verdict, c.phase) },
   { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(speedup(c)) },
   { title: 'Time', cls: 'num', cell: (c) => timeText(c) },

@@ -34,8 +34,8 @@ export function shapeGrid(job, chosen, choose) {
     const best = job.best.get(s.shape_hash), m = speedup(best)?.median;
     const say = m ? `${speedupText({ median: m })}` : s.state === 'failed' ? 'failed' : s.state === 'waiting' ? 'waits' : s.state ?? '';
     return el('td', { class: `heat h${bucket(m)}` }, el('button', { type: 'button', 'aria-pressed': String(chosen === s.shape_hash), dataset: { key: `cell-${s.shape_hash}` },
-      'aria-label': `${axesText(s.shape?.axes)}: ${m ? `${say}, ${best.evidence === 'measured' ? 'measured' : 'estimate'}` : say}`, title: s.why_ended ?? '', on: { click: () => choose(s.shape_hash) } }, say,
-    m ? el('small', null, best.evidence === 'measured' ? duration(best.time_ns) : `≈ ${duration(best.time_ns)}`) : null));
+      title: s.why_ended ?? '', on: { click: () => choose(s.shape_hash) } }, el('span', { class: 'out' }, `${axesText(s.shape?.axes)}: `), say,
+    m ? el('small', null, best.evidence === 'measured' ? duration(best.time_ns) : `≈ ${duration(best.time_ns)}`, el('span', { class: 'out' }, best.evidence === 'measured' ? ', measured' : ', estimate')) : null));
   };
   return el('div', { class: 'table-box', tabindex: 0, role: 'region', 'aria-label': 'Shapes', dataset: { scroll: 'grid' } }, el('table', { class: 'grid' },
     el('thead', null, el('tr', null, el('th', { scope: 'col' }, 'Operator'), columns.map(([, name]) => el('th', { scope: 'col' }, name)))),
@@ -66,7 +66,7 @@ export class Lineage {
 
   set(list, shape, best) {
     this.list = list; this.shape = shape; this.best = best;
-    this.part.update(`${list.length} ${list.reduce((n, c) => n + (c.verdict ? 1 : 0), 0)} ${shape} ${best} ${this.turn}`);
+    this.part.update(`${list.length} ${list.reduce((n, c) => n + (c.verdict ? 1 : 0) + (c.parent ? 1e6 : 0), 0)} ${shape} ${best} ${this.turn}`);
   }
 
   again() { this.turn++; this.set(this.list, this.shape, this.best); }

@@ -61,7 +61,7 @@ export class SearchPlot {
       ctx.setLineDash([5 * ratio, 5 * ratio]); ctx.strokeStyle = color('muted'); ctx.lineWidth = ratio;
       ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke(); ctx.setLineDash([]);
       ctx.fillStyle = color('muted'); ctx.font = `${11 * ratio}px ui-monospace, monospace`; ctx.textAlign = 'right';
-      ctx.fillText('baseline', left + width - 4 * ratio, y - 4 * ratio);
+      ctx.fillText('baseline', left + width - 4 * ratio, y - 6 * ratio);
     }
     for (const k in paths) {
       const c = color(COLORS[k]);

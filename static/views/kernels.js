@@ -1,48 +1,60 @@
-// Kernels by shape, and the devices that judge them.
-import { el } from '../lib/dom.js';
-import { axesText, duration, intervalText, isMeasured, shortHash, speedup, speedupText } from '../lib/format.js';
-import { empty, evidenceBadge } from './parts.js';
+// All kernels that are served: searched, filtered, any number of them.
+import { el, part } from '../lib/dom.js';
+import { LongTable } from '../lib/table.js';
+import { ago, axesText, intervalText, isMeasured, shortHash, speedup, speedupText, timeText } from '../lib/format.js';
+import { empty, evidenceBadge, kernelHref, link } from './parts.js';
 
-function row(k, open) {
-  const s = speedup(k);
-  return el('tr', null,
-    el('td', null, el('button', { class: 'link mono', type: 'button', dataset: { key: `kernel-${k.shape_hash}` }, on: { click: () => open(k.shape_hash) } }, shortHash(k.shape_hash))),
-    el('td', null, k.shape?.op ?? k.op ?? ''),
-    el('td', { class: 'mono small wide' }, axesText(k.shape?.axes)),
-    el('td', null, k.target ?? k.shape?.target ?? ''),
-    el('td', { class: 'num', title: intervalText(s) }, speedupText(s)),
-    el('td', { class: 'num' }, k.time_ns > 0 ? `${isMeasured(k) ? '' : '≈ '}${duration(k.time_ns)}` : '–'),
-    el('td', null, evidenceBadge(k), k.is_baseline ? el('span', { class: 'muted small' }, ' baseline') : null));
-}
+const columns = [
+  { title: 'Shape', cell: (k) => link(kernelHref(k.shape_hash), shortHash(k.shape_hash), { class: 'mono' }) },
+  { title: 'Operator', cell: (k) => k.shape?.op ?? k.op ?? '' },
+  { title: 'Axes', cls: 'mono small', cell: (k) => axesText(k.shape?.axes) },
+  { title: 'Types', cls: 'mono small', cell: (k) => Object.entries(k.shape?.dtypes ?? {}).map(([a, b]) => `${a}=${b}`).join(' ') },
+  { title: 'Target', cell: (k) => k.target ?? k.shape?.target ?? '' },
+  { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(speedup(k)) },
+  { title: 'Interval', cls: 'num', cell: (k) => intervalText(speedup(k)) },
+  { title: 'Time', cls: 'num', cell: (k) => timeText(k) },
+  { title: 'Evidence', cell: (k) => [evidenceBadge(k), k.is_baseline ? ' baseline' : null] },
+  { title: 'Served', cell: (k) => ago(k.served_since) },
+];
+const ORDER = { newest: (a, b) => (b.served_since ?? '').localeCompare(a.served_since ?? ''), fastest: (a, b) => (speedup(b)?.median ?? 0) - (speedup(a)?.median ?? 0), operator: (a, b) => `${a.op} ${a.shape_hash}`.localeCompare(`${b.op} ${b.shape_hash}`) };
+
+/** What a search looks at, made once a kernel. */
+const text = (k) => (k.searched ??= `${k.shape_hash} ${k.shape?.op ?? k.op} ${axesText(k.shape?.axes)} ${Object.values(k.shape?.dtypes ?? {}).join(' ')} ${k.target ?? ''} ${k.language ?? ''} ${isMeasured(k) ? 'measured' : 'estimate'}`.toLowerCase());
 
 export function kernels(ctx) {
-  const list = [...ctx.state.kernels.values()]
-    .filter((k) => !ctx.evidence || (ctx.evidence === 'measured') === isMeasured(k))
-    .sort((a, b) => (b.served_since ?? '').localeCompare(a.served_since ?? ''));
-  const choose = (value, label) => el('button', { type: 'button', class: 'ghost small', 'aria-pressed': String((ctx.evidence ?? '') === value),
-    dataset: { key: `evidence-${value}` }, on: { click: () => ctx.setEvidence(value) } }, label);
-  return [el('div', { class: 'row spread wrap' }, el('h1', null, 'Kernels'),
-    el('div', { class: 'row', role: 'group', 'aria-label': 'Evidence' }, choose('', 'All'), choose('measured', 'Measured'), choose('estimate', 'Estimates'))),
-  list.length ? el('div', { class: 'table-box tall', tabindex: 0, role: 'region', 'aria-label': 'Kernels', dataset: { scroll: 'kernels' } }, el('table', null,
-    el('thead', null, el('tr', null, ['Shape', 'Operator', 'Axes', 'Target', 'Speed-up', 'Time', 'Evidence'].map((t) => el('th', { scope: 'col' }, t)))),
-    el('tbody', null, list.slice(0, 500).map((k) => row(k, ctx.openKernel)))))
-    : empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.')];
-}
-
-function deviceCard(d, sandbox) {
-  const health = d.health?.state ?? d.health ?? 'unknown';
-  const facts = [['target', d.target], ['uuid', d.uuid], ['driver', d.driver], ['sandbox', d.sandbox?.level ?? d.sandbox ?? sandbox?.level]]
-    .filter(([, v]) => typeof v === 'string' || typeof v === 'number');
-  return el('div', { class: 'card' },
-    el('div', { class: 'row spread' }, el('strong', null, d.name ?? d.kind ?? 'device'), el('span', { class: 'state', dataset: { state: String(health) } }, String(health))),
-    el('p', { class: 'muted' }, d.kind === 'cuda' ? 'A card: times here are measurements.' : 'The emulator: results are checked, times are estimates.'),
-    el('dl', null, facts.map(([k, v]) => [el('dt', null, k), el('dd', { class: 'mono small' }, String(v))])));
-}
-
-export function devices(ctx) {
-  const { devices: list, toolkit, sandbox } = ctx.state;
-  return [el('h1', null, 'Devices'),
-    toolkit && !toolkit.version ? el('p', { class: 'error' }, `No CUDA toolkit: ${toolkit.missing ?? 'not found'}. No kernel can be compiled until there is one.`) : null,
-    list.length ? el('div', { class: 'cards' }, list.map((d) => deviceCard(d, sandbox))) : empty('No device is known yet', 'The service asks its judge for them at the start.'),
-    toolkit?.version ? el('p', { class: 'muted small' }, `CUDA toolkit ${toolkit.version}`) : null];
+  let words = [], op = '', evidence = '', order = 'newest', seen = '', readFor = null;
+  const search = el('input', { type: 'search', id: 'kernel-search', autocomplete: 'off', spellcheck: false, placeholder: 'operator, axis such as B=4, hash…' });
+  const pick = (id, label, options, set) => {
+    const s = el('select', { id }, options.map(([v, t]) => el('option', { value: v }, t)));
+    s.addEventListener('change', () => { set(s.value); seen = ''; ctx.draw(); });
+    return [el('div', { class: 'field' }, el('label', { for: id }, label), s), s];
+  };
+  const [evidenceField] = pick('kernel-evidence', 'Evidence', [['', 'any'], ['measured', 'measured'], ['estimate', 'estimate']], (v) => { evidence = v; });
+  const [orderField] = pick('kernel-order', 'Order', [['newest', 'newest first'], ['fastest', 'largest speed-up first'], ['operator', 'by operator']], (v) => { order = v; });
+  const [opField, opSelect] = pick('kernel-op', 'Operator', [['', 'any']], (v) => { op = v; });
+  search.addEventListener('input', () => { words = search.value.toLowerCase().split(/\s+/).filter(Boolean); seen = ''; ctx.draw(); });
+  const table = new LongTable({ label: 'Kernels', columns, tall: true });
+  const count = el('p', { class: 'small muted', role: 'status' });
+  const none = part(el('div'), (any) => (any ? [] : empty('No kernel here', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.')));
+  const ops = part(opSelect, (names) => [el('option', { value: '' }, 'any'), names.map((n) => el('option', { value: n, selected: n === op }, n))]);
+  return {
+    title: 'Kernels',
+    nodes: [el('h1', null, 'Kernels'), el('div', { class: 'fields searching' }, el('div', { class: 'field' }, el('label', { for: 'kernel-search' }, 'Search'), search), opField, evidenceField, orderField), count, none.node, table.node],
+    update() {
+      const { state } = ctx;
+      if (!ctx.feed.ready) return;
+      if (readFor !== state) { readFor = state; ctx.feed.readKernels().catch(ctx.tell); }
+      const sign = `${state.kernelTick} ${words} ${op} ${evidence} ${order}`;
+      if (sign === seen) return;
+      seen = sign;
+      const all = [...state.kernels.values()];
+      const rows = all.filter((k) => (!evidence || (evidence === 'measured') === isMeasured(k)) && (!op || (k.shape?.op ?? k.op) === op) && words.every((w) => text(k).includes(w))).sort(ORDER[order]);
+      const names = [...new Set(all.map((k) => k.shape?.op ?? k.op))].sort();
+      ops.update(names.join(), names);
+      count.textContent = `${rows.length} of ${all.length}${state.kernelsNext ? ' and more, being read' : ''}; ${rows.filter(isMeasured).length} measured.`;
+      none.update(String(rows.length > 0), rows.length > 0);
+      table.node.hidden = !rows.length;
+      table.set(rows);
+    },
+  };
 }

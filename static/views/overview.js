@@ -84,9 +84,9 @@ function promoted(state) {
   for (const k of state.kernels.values()) if (!known.has(k.shape_hash)) known.set(k.shape_hash, { ...k, since: k.served_since });
   const list = [...known.values()].sort((a, b) => (b.since ?? '').localeCompare(a.since ?? '')).slice(0, 8);
   if (!list.length) return empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.');
-  return table('Last promoted kernels', ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'When'], list.map((p) => {
+  return table('Last promoted kernels', ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', { title: 'When', cls: 'when' }], list.map((p) => {
     const k = state.kernels.get(p.shape_hash) ?? p, s = speedup(p);
-    return [[link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)), el('div', { class: 'mono small muted' }, axesText(k.shape?.axes))],
+    return [[link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)), el('div', { class: 'mono small muted clip' }, axesText(k.shape?.axes))],
       [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null], timeText(p), [evidenceBadge(p), p.is_baseline ? ' baseline' : null], ago(p.since)];
   }), { dataset: { scroll: 'promoted' } });
 }
@@ -101,9 +101,9 @@ function devices(state) {
 }
 
 function endedJobs(state, jobs) {
-  return table('Ended jobs', ['Job', 'State', { title: 'Best', num: true }, { title: 'Candidates', num: true }, { title: 'GPU time', num: true }, 'When'], jobs.slice(0, 20).map((job) => {
+  return table('Ended jobs', ['Job', 'State', { title: 'Best', num: true }, { title: 'Candidates', num: true }, { title: 'GPU time', num: true }, { title: 'When', cls: 'when' }], jobs.slice(0, 20).map((job) => {
     const best = bestOf(job);
-    return [[link(jobHref(job.id), job.op === '*' ? job.model?.preset ?? 'several' : job.op ?? '?'), el('div', { class: 'mono small muted' }, shapesText(job))], stateBadge(job.state),
+    return [[link(jobHref(job.id), job.op === '*' ? job.model?.preset ?? 'several' : job.op ?? '?'), el('div', { class: 'mono small muted clip' }, shapesText(job))], stateBadge(job.state),
       [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)], count(job.spent?.candidates ?? 0), seconds(job.spent?.gpu_seconds ?? 0), ago(job.finished ?? job.created)];
   }), { dataset: { scroll: 'ended' } });
 }

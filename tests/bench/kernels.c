@@ -13,7 +13,8 @@ static const char what[] =
     "99 % interval. The mode is graph-rotated: calls with other buffers each in one CUDA graph, what vLLM's file calls cold. vLLM us: the fastest "
     "of its rows for this work, measured elsewhere on an H200 (tests/bench/baselines). Attainable: the speed-up over vLLM of a hand-written kernel there. "
     "Floor: the least bytes and operations at the card's data sheet; of the roofline: against what this card's own copy reached, where it was "
-    "measured.";
+    "measured. Figures with a degree sign were timed only, not judged in this run: the fastest of the settings that bench_settings timed there, "
+    "and the baseline beside them. Aims: kernels.json.";
 
 /* Whether the id holds one of "a|b|c". */
 static bool is_wanted(const char *id, const char *patterns)
@@ -26,7 +27,7 @@ static bool is_wanted(const char *id, const char *patterns)
     return false;
 }
 
-/* list SHARE BENCH K/N RESULTS [PATTERN]: a line for each cell of the shard that is not done: ID, operator, axes, dtypes, hash. */
+/* list SHARE BENCH K/N RESULTS [PATTERN]: a line for each cell of the shard that was not judged yet: ID, operator, axes, dtypes, hash. */
 static bool list(char **args, int count, struct err *err)
 {
     cleanup(cells) struct cells c = {0};
@@ -41,7 +42,7 @@ static bool list(char **args, int count, struct err *err)
         const json_t *done = results_find(results, cell->id);
         if (count > 4 && !is_wanted(cell->id, args[4]))
             continue;
-        if (place++ % n != k - 1 || (done && !json_str(done, "failed", NULL)))
+        if (place++ % n != k - 1 || (json_str(done, "evidence", NULL) && !json_str(done, "failed", NULL)))
             continue;
         printf("%s\t%s\t", cell->id, cell->shape.op->name);
         bool first = true;
@@ -95,14 +96,82 @@ static json_t *cell_head(const struct cells *c, const struct cell *cell)
 static void put_figures(json_t *doc, const json_t *job, const json_t *candidate)
 {
     static const char *const figures[] = {"evidence", "mode", "time_ns", "baseline_ns", "speedup", "decision", "roofline", "resources", NULL};
-    static const char *const record[] = {"is_baseline", "origin", NULL}, *const modes[] = {"modes", NULL};
+    static const char *const record[] = {"is_baseline", "origin", NULL}, *const modes[] = {"modes", NULL}, *const costs[] = {"gpu_ns", "judge_wall_ns", NULL};
     const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0), *spent = json_object_get(job, "spent");
     copy(doc, json_object_get(candidate, "figures"), figures);
     copy(doc, candidate, record);
     copy(doc, json_object_get(candidate, "figures"), modes);
+    copy(doc, json_object_get(candidate, "figures"), costs);
     json_put_str(doc, "candidate_digest", json_str(json_object_get(json_object_get(candidate, "artifacts"), "source"), "digest", ""));
     json_put(doc, "spent", spent ? json_incref((json_t *)(uintptr_t)spent) : json_null());
     json_put_str(doc, "why_ended", json_str(shape, "why_ended", ""));
+}
+
+static const struct cell *cell_by_id(const struct cells *c, const char *id)
+{
+    for (int i = 0; i < c->count; i++)
+        if (strcmp(c->list[i].id, id) == 0)
+            return &c->list[i];
+    return NULL;
+}
+
+/* What the figure that counts, the judged one where there is one, is held against. */
+static bool put_aims(const struct cells *c, const struct cell *cell, json_t *doc, const char *device, struct err *err)
+{
+    const json_t *timed = json_object_get(doc, "timed");
+    const bool judged = strcmp(json_str(doc, "evidence", ""), "measured") == 0 && !json_str(doc, "failed", NULL);
+    double time_ns = judged ? json_num(doc, "time_ns", 0) : json_num(timed, "ns", 0);
+    cleanup(json) json_t *aims = NULL;
+    json_object_del(doc, "aims");
+    json_put_num(doc, "floor_ns", cell_floor_ns(c, cell, device));
+    if (!(time_ns > 0))
+        return true;
+    if (!cell_aims(c, cell, time_ns, device, &aims, err))
+        return false;
+    if (json_array_size(aims))
+        json_put(doc, "aims", json_incref(aims));
+    return true;
+}
+
+/* timed SHARE BENCH RESULTS TIMES: puts what bench_settings timed beside what was judged, and instead of it where nothing was. */
+static bool timed(char **args, int count, struct err *err)
+{
+    cleanup(cells) struct cells c = {0};
+    cleanup(json) json_t *results = NULL, *all = NULL;
+    (void)count;
+    if (!cells_load(args[0], args[1], &c, err) || !results_load(args[2], &results, err) || !times_load(args[3], &all, err))
+        return false;
+    json_put_str(results, "what", what);
+    for (int i = 0; i < c.count; i++) {
+        json_t *time = times_of_cell(&c, all, &c.list[i]), *doc = results_find(results, c.list[i].id);
+        if (!time)
+            continue;
+        if (doc)
+            json_incref(doc);
+        else
+            doc = cell_head(&c, &c.list[i]);
+        cleanup(json) json_t *mine = doc;
+        cleanup(str) char *device = xstrdup(json_str(time, "device", ""));
+        json_put(doc, "timed", time);
+        if (!put_aims(&c, &c.list[i], doc, device, err))
+            return false;
+        results_put(results, doc);
+    }
+    return results_save(args[2], results, err);
+}
+
+/* settings OUT TIMES...: files of bench_settings as one; seeds SHARE BENCH OUT TIMES: the fastest of it, to be tried first. */
+static bool settings(char **args, int count, struct err *err)
+{
+    return times_merge(args[0], args + 1, count - 1, err);
+}
+
+static bool seeds(char **args, int count, struct err *err)
+{
+    cleanup(cells) struct cells c = {0};
+    cleanup(json) json_t *all = NULL;
+    (void)count;
+    return cells_load(args[0], args[1], &c, err) && times_load(args[3], &all, err) && times_seeds(&c, args[2], all, err);
 }
 
 /* record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE]: without a candidate the cell has failed, and the job says why. */
@@ -113,11 +182,12 @@ static bool record(char **args, int count, struct err *err)
     if (!cells_load(args[0], args[1], &c, err) || !results_load(args[2], &results, err) || !json_parse_file(args[4], 4 << 20, &devices, err) ||
         !json_parse_file(args[5], 64 << 20, &job, err) || (count > 6 && !json_parse_file(args[6], 64 << 20, &candidate, err)))
         return false;
-    for (int i = 0; i < c.count && !doc; i++)
-        if (strcmp(c.list[i].id, args[3]) == 0)
-            doc = cell_head(&c, &c.list[i]);
-    if (!doc)
+    const struct cell *cell = cell_by_id(&c, args[3]);
+    if (!cell)
         return err_set(err, ERR_NOT_FOUND, "there is no cell \"%s\"", args[3]);
+    doc = cell_head(&c, cell);
+    if (json_object_get(results_find(results, args[3]), "timed"))
+        json_put(doc, "timed", json_incref(json_object_get(results_find(results, args[3]), "timed")));
     const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0);
     if (candidate && strcmp(json_str(shape, "shape_hash", ""), json_str(doc, "shape_hash", "-")) != 0)
         return err_set(err, ERR_INVALID, "the job is of another shape than the cell \"%s\"", args[3]);
@@ -135,6 +205,8 @@ static bool record(char **args, int count, struct err *err)
         json_put(results, "device", device ? json_incref((json_t *)(uintptr_t)device) : json_null());
         json_put(results, "toolkit", json_incref(json_object_get(devices, "toolkit")));
     }
+    if (!put_aims(&c, cell, doc, mine, err))
+        return false;
     results_put(results, doc);
     if (!results_save(args[2], results, err))
         return false;
@@ -142,7 +214,12 @@ static bool record(char **args, int count, struct err *err)
     return true;
 }
 
-/* merge OUT RESULTS...: shards of one device as one file; a later file's cell replaces an earlier one's unless it failed. */
+static bool is_judged(const json_t *cell)
+{
+    return json_str(cell, "evidence", NULL) && !json_str(cell, "failed", NULL);
+}
+
+/* merge OUT RESULTS...: shards of one device as one file; a later file's cell replaces an earlier one's unless only that was judged. */
 static bool merge(char **args, int count, struct err *err)
 {
     cleanup(json) json_t *all = NULL;
@@ -159,7 +236,7 @@ static bool merge(char **args, int count, struct err *err)
         if (strcmp(json_str(json_object_get(all, "device"), "name", ""), json_str(json_object_get(one, "device"), "name", "")) != 0)
             return err_set(err, ERR_CONFLICT, "%s is of another device than %s", args[i], args[1]);
         json_array_foreach(json_object_get(one, "cells"), k, cell)
-            if (!json_str(cell, "failed", NULL) || !results_find(all, json_str(cell, "id", "")))
+            if (is_judged(cell) || !is_judged(results_find(all, json_str(cell, "id", ""))))
                 results_put(all, cell);
     }
     return results_save(args[0], all, err);
@@ -175,6 +252,22 @@ static bool table(char **args, int count, struct err *err)
         return false;
     results_table(results, &text);
     fputs(buf_cstr(&text), stdout);
+    return true;
+}
+
+/* judged RESULTS: how many cells of it were. */
+static bool judged(char **args, int count, struct err *err)
+{
+    cleanup(json) json_t *results = NULL;
+    const json_t *cell;
+    size_t i;
+    int n = 0;
+    (void)count;
+    if (!json_parse_file(args[0], 64 << 20, &results, err))
+        return false;
+    json_array_foreach(json_object_get(results, "cells"), i, cell)
+        n += is_judged(cell);
+    printf("%d\n", n);
     return true;
 }
 
@@ -199,7 +292,8 @@ static bool field(char **args, int count, struct err *err)
 int main(int argc, char **argv)
 {
     static const struct { const char *name; int least, most; bool (*run)(char **args, int count, struct err *err); } table_of[] = {
-        {"list", 4, 5, list}, {"record", 6, 7, record}, {"merge", 2, 1000, merge}, {"table", 1, 1, table}, {"field", 2, 100, field}};
+        {"list", 4, 5, list}, {"record", 6, 7, record}, {"merge", 2, 1000, merge}, {"table", 1, 1, table}, {"judged", 1, 1, judged}, {"field", 2, 100, field},
+        {"settings", 2, 1000, settings}, {"seeds", 4, 4, seeds}, {"timed", 4, 4, timed}};
     struct err err = {0};
     hash_init();
     for (size_t i = 0; argc > 1 && i < sizeof table_of / sizeof *table_of; i++) {
@@ -211,6 +305,7 @@ int main(int argc, char **argv)
         return 1;
     }
     fprintf(stderr, "usage: bench_kernels list SHARE BENCH K/N RESULTS [PATTERN] | record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE] |\n"
-                    "       merge OUT RESULTS... | table RESULTS | field FILE POINTER...\n");
+                    "       merge OUT RESULTS... | table RESULTS | judged RESULTS | field FILE POINTER... |\n"
+                    "       settings OUT TIMES... | seeds SHARE BENCH OUT SETTINGS | timed SHARE BENCH RESULTS SETTINGS\n");
     return 2;
 }

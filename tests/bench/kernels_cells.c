@@ -25,7 +25,12 @@ static void put_cell(struct cells *c, const json_t *from, const struct shape *sh
         }
     }
     struct cell *cell = &c->list[c->count++];
-    *cell = (struct cell){.from = from, .tp = {tp}, .tp_count = 1, .batch = batch, .shape = *shape};
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err none = {0};
+    *cell = (struct cell){.from = from, .tp = {tp}, .tp_count = 1, .rank = (int)json_int(from, "rank", 1), .batch = batch, .shape = *shape};
+    if (shape_tensors(shape, tensors, &none))
+        for (int i = 0; i < shape->op->tensor_count; i++)
+            cell->bytes += tensors[i].bytes;
     snprintf(cell->hash, sizeof cell->hash, "%s", hash.text);
     snprintf(cell->id, sizeof cell->id, "%.100s tp=%lld batch=%lld", json_str(from, "name", ""), (long long)tp, (long long)batch);
 }
@@ -67,6 +72,15 @@ static bool read_beside(const char *bench, struct cells *c, struct err *err)
            json_parse_file(others, 4 << 20, &c->baselines, err);
 }
 
+/* By rank, small ones first: what takes long is what a time limit cuts off. */
+static int by_rank(const void *a, const void *b)
+{
+    const struct cell *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    return x->bytes != y->bytes ? (x->bytes > y->bytes) - (x->bytes < y->bytes) : strcmp(x->id, y->id);
+}
+
 bool cells_load(const char *share, const char *bench, struct cells *ret, struct err *err)
 {
     cleanup(cells) struct cells c = {0};
@@ -81,6 +95,7 @@ bool cells_load(const char *share, const char *bench, struct cells *ret, struct 
             json_array_foreach(json_object_get(from, "tp"), t, tp)
                 if (!add_cell(&c, from, json_integer_value(tp), json_integer_value(batch), err))
                     return false;
+    qsort(c.list, (size_t)c.count, sizeof *c.list, by_rank);
     *ret = c;
     c = (struct cells){0};
     return true;

@@ -59,6 +59,20 @@ static void ratio(struct buf *to, double value)
         buf_str(to, " - |");
 }
 
+/* "met", or by how much not. */
+static void add_aims(struct buf *to, const json_t *cell)
+{
+    const json_t *aim;
+    size_t i;
+    bool met = true;
+    json_array_foreach(json_object_get(cell, "aims"), i, aim)
+        if (!json_bool(aim, "met", false)) {
+            buf_fmt(to, "%s %.2f of %.3g", met ? " **missed**:" : ",", json_num(aim, "got", 0), json_num(aim, "least", 0));
+            met = false;
+        }
+    buf_str(to, !json_array_size(json_object_get(cell, "aims")) ? " - |\n" : met ? " met |\n" : " |\n");
+}
+
 static void add_row(struct buf *to, const json_t *cell)
 {
     const json_t *speedup = json_object_get(cell, "speedup"), *roofline = json_object_get(cell, "roofline"), *ceiling = json_object_get(roofline, "ceiling");
@@ -70,25 +84,64 @@ static void add_row(struct buf *to, const json_t *cell)
     json_array_foreach(json_object_get(cell, "tp"), i, tp)
         buf_fmt(&degrees, "%s%lld", i ? ", " : "", (long long)json_integer_value(tp));
     buf_fmt(to, "| %s | %s | %lld |", json_str(cell, "name", ""), buf_cstr(&degrees), (long long)json_int(cell, "batch", 0));
-    if (json_str(cell, "failed", NULL)) {
-        buf_fmt(to, " failed: %.120s | | | | | | | |\n", json_str(cell, "failed", ""));
+    const json_t *timed = json_object_get(cell, "timed");
+    const bool judged = json_str(cell, "evidence", NULL) && !json_str(cell, "failed", NULL);
+    if (!judged && timed) {
+        time_ns = json_num(timed, "ns", 0);
+        estimated = false;
+        buf_fmt(to, " %.*f° | %.*f° | %.2f° |", time_ns < 10000 ? 2 : 1, time_ns / 1000, time_ns < 10000 ? 2 : 1, json_num(timed, "baseline_ns", 0) / 1000,
+                json_num(timed, "baseline_ns", 0) / time_ns);
+    } else if (!judged) {
+        buf_fmt(to, " failed: %.120s | | | | | | | | |\n", json_str(cell, "failed", "not done"));
         return;
+    } else {
+        us(to, time_ns, estimated);
+        us(to, json_num(cell, "baseline_ns", 0), estimated);
+        if (json_bool(cell, "is_baseline", false))
+            buf_str(to, " none beat it |");
+        else
+            buf_fmt(to, " %.2f [%.2f, %.2f] |", json_num(speedup, "median", 0), json_num(speedup, "low", 0), json_num(speedup, "high", 0));
     }
-    us(to, time_ns, estimated);
-    us(to, json_num(cell, "baseline_ns", 0), estimated);
-    if (json_bool(cell, "is_baseline", false))
-        buf_str(to, " none beat it |");
-    else
-        buf_fmt(to, " %.2f [%.2f, %.2f] |", json_num(speedup, "median", 0), json_num(speedup, "low", 0), json_num(speedup, "high", 0));
     us(to, vllm_ns, false);
     ratio(to, !estimated && time_ns > 0 ? vllm_ns / time_ns : 0);
     ratio(to, json_num(cell, "attainable", 0));
-    us(to, json_num(roofline, "floor_ns", 0), false);
-    double fraction = json_num(ceiling, "fraction", json_num(roofline, "fraction", 0));
+    us(to, json_num(roofline, "floor_ns", json_num(cell, "floor_ns", 0)), false);
+    double fraction = json_num(ceiling, "fraction", json_num(roofline, "fraction", time_ns > 0 ? json_num(cell, "floor_ns", 0) / time_ns : 0));
     if (fraction > 0)
-        buf_fmt(to, " %s%.0f %% |\n", estimated ? "~" : "", 100 * fraction);
+        buf_fmt(to, " %s%.0f %% |", estimated ? "~" : "", 100 * fraction);
     else
-        buf_str(to, " - |\n");
+        buf_str(to, " - |");
+    add_aims(to, cell);
+}
+
+/* Those that were missed, by numbers. */
+static void add_missed(struct buf *to, const json_t *results)
+{
+    const json_t *cell, *aim;
+    size_t i, k;
+    int missed = 0, all = 0;
+    cleanup(buf) struct buf list = {0};
+    json_array_foreach(json_object_get(results, "cells"), i, cell)
+        json_array_foreach(json_object_get(cell, "aims"), k, aim) {
+            all++;
+            if (json_bool(aim, "met", false))
+                continue;
+            missed++;
+            buf_fmt(&list, "- %s: %.3f of %.3g over %s; %s\n", json_str(cell, "id", ""), json_num(aim, "got", 0), json_num(aim, "least", 0),
+                    json_str(aim, "over", ""), json_str(aim, "numbers", ""));
+        }
+    if (all)
+        buf_fmt(to, "\n## Aims: %d of %d met\n\n%s", all - missed, all, missed ? buf_cstr(&list) : "None was missed.\n");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    const int64_t tp[] = {json_integer_value(json_array_get(json_object_get(x, "tp"), 0)), json_integer_value(json_array_get(json_object_get(y, "tp"), 0))};
+    const int names = strcmp(json_str(x, "name", ""), json_str(y, "name", ""));
+    if (names)
+        return names;
+    return tp[0] != tp[1] ? (int)(tp[0] - tp[1]) : (int)(json_int(x, "batch", 0) - json_int(y, "batch", 0));
 }
 
 void results_table(const json_t *results, struct buf *to)
@@ -102,10 +155,17 @@ void results_table(const json_t *results, struct buf *to)
     if (estimated)
         buf_str(to, "**Figures with a ~ are the emulator's estimates. Nothing was measured for them.**\n\n");
     buf_fmt(to, "%s\n\n", json_str(results, "what", ""));
-    buf_str(to, "| operator | TP | batch | Proteus us | baseline us | speed-up | vLLM us | over vLLM | attainable | floor us | of the roofline |\n"
-                "|---|---|---|---|---|---|---|---|---|---|---|\n");
-    json_array_foreach(json_object_get(results, "cells"), i, cell)
-        add_row(to, cell);
+    buf_str(to, "| operator | TP | batch | Proteus us | baseline us | speed-up | vLLM us | over vLLM | attainable | floor us | of the roofline | aims |\n"
+                "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    const size_t count = json_array_size(json_object_get(results, "cells"));
+    cleanup(mem) void *memory = xarray(count + 1, sizeof(json_t *));
+    json_t **rows = memory;
+    for (i = 0; i < count; i++)
+        rows[i] = json_array_get(json_object_get(results, "cells"), i);
+    qsort(rows, count, sizeof *rows, by_name);
+    for (i = 0; i < count; i++)
+        add_row(to, rows[i]);
+    add_missed(to, results);
 }
 
 /* ---- writing ---- */

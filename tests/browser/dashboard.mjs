@@ -1,202 +1,228 @@
-// The dashboard in a real browser, against a server of our own that feeds it hostile text, cuts its streams and asks for a token.
-// Usage: node dashboard.mjs STATIC_DIR MODULES_DIR CHROMIUM [SCREENSHOT_DIR]
-import assert from 'node:assert/strict';
-import http from 'node:http';
-import fs from 'node:fs';
-import path from 'node:path';
-import { createRequire } from 'node:module';
+// The dashboard in a real browser, against a service of our own that feeds it hostile text, cuts its streams and asks for a token.
+// Usage: node dashboard.mjs STATIC_DIR MODULES_DIR CHROMIUM
+import { candidateId, EVIL, Fake, hash, PAGES } from './fake.mjs';
+import { axe, browser, finish, is, live, ok, settled, text, until, watched } from './tools.mjs';
 
-const [, , staticDir, modules, chromium, shots] = process.argv;
-const { chromium: browserType } = createRequire(path.join(modules, 'x.js'))('playwright-core');
-let checks = 0;
-const is = (got, want, what) => { checks++; assert.deepEqual(got, want, what); };
-const ok = (value, what) => { checks++; assert.ok(value, what); };
+const [, , staticDir, modules, chromium] = process.argv;
+const rows = (page, label) => page.locator(`[aria-label="${label}"] table`).getAttribute('aria-rowcount').then((n) => Number(n) - 1, () => -1);
 
-// ---- documents; every text that a stranger may choose is hostile
-const EVIL = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>"\'>&lt;b&gt; javascript:window.pwned=1 \u202e\u0007';
-const hash = (n) => String(n).padEnd(64, 'a');
-const AXES = { B: 4, H: 2, HV: 8, K: 128, V: 128 };
-const shape = (op) => ({ op, axes: AXES, dtypes: { io: 'bf16' }, target: 'sm_90a' });
-const result = (c, s, evidence) => ({ candidate: c, time_ns: 5200 / s, speedup: { median: s, low: s * 0.98, high: s * 1.02 }, evidence });
-const job = (id, state, op, best) => ({ id, op, state, generator: 'template', created: new Date(Date.now() - 90000).toISOString(), target: 'sm_90a',
-  budget: { candidates: 24 }, spent: { candidates: state === 'done' ? 24 : 9 }, shapes: [{ shape_hash: hash(id), shape: shape(op), state, best }] });
-const jobs = new Map([['job_live', job('job_live', 'running', 'gdn_packed_decode', null)], ['job_old', job('job_old', 'done', 'rmsnorm', result('c', 1.31, 'measured'))],
-  ['job_evil', { ...job('job_evil', 'failed', EVIL, null), error: { code: EVIL, text: EVIL } }]]);
-const kernel = (id, op, s, evidence) => ({ shape_hash: hash(id), shape: shape(op), op, target: 'sm_90a', evidence, time_ns: 5200 / s, baseline_time_ns: 5200, mode: 'graph',
-  speedup: { median: s, low: s * 0.98, high: s * 1.02 }, served_since: new Date().toISOString(), plan: { note: EVIL }, digests: { 'kernel.cubin': hash(7) }, history: [], preconditions: {} });
-const kernels = new Map([kernel('job_old', 'rmsnorm', 1.31, 'measured'), kernel('evil', EVIL, 2.5, 'emulated'), kernel('odd', 'odd', 3, EVIL)].map((k) => [k.shape_hash, k]));
-
-let lastId = 100;
-const log = [];                  // [id, job, text] of all events
-const clients = new Set();
-function emit(type, jobId, doc) {
-  const id = ++lastId;
-  const text = `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ id, time: new Date().toISOString(), job: jobId, ...doc })}\n\n`;
-  log.push([id, jobId, text]);
-  for (const c of clients) if (!c.job || c.job === jobId) c.response.write(text);
-}
-const verdicts = ['ok', 'ok', 'wrong_result', 'ok', 'compile_error', 'not_faster', 'ok', 'race'];
-function candidate(n, extra = {}) {
-  const c = `cand_${n}`, s = 1 + Math.log1p(n) / 4 - (n % 3) * 0.07;
-  emit('candidate.proposed', 'job_live', { candidate: c, shape_hash: hash('job_live'), is_baseline: n === 0, notes: n ? `${1 + (n % 4)} rows a warp, vectors of ${2 << (n % 3)}; next to the best so far` : 'the generic baseline', ...extra });
-  emit('candidate.phase', 'job_live', { candidate: c, phase: 'emulate', state: 'start' });
-  const code = n ? verdicts[n % verdicts.length] : 'ok';
-  if (code === 'ok' || code === 'not_faster') emit('candidate.timed', 'job_live', { candidate: c, time_ns: 5200 / s, speedup: { median: n ? s : 1, low: s - 0.02, high: s + 0.02 }, evidence: 'emulated' });
-  emit('candidate.verdict', 'job_live', { candidate: c, is_baseline: n === 0, verdict: { code, phase: 'correct', text: `out[0,3,17] is 1.25, wanted 0.98 ${extra.notes ?? ''}` } });
-  if (code === 'ok' && n) emit('shape.best', 'job_live', { candidate: c, shape_hash: hash('job_live'), time_ns: 5200 / s, speedup: { median: s, low: s - 0.02, high: s + 0.02 }, evidence: 'emulated', served: false });
-}
-
-// ---- the server
-let needToken = false, refuse = false;
-const seen = { lastIds: [], tokens: [] };
-const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8', '.svg': 'image/svg+xml' };
-const CSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-function stream(request, response, jobId) {
-  const from = Number(request.headers['last-event-id'] ?? (jobId ? 0 : lastId));
-  if (!jobId) seen.lastIds.push(request.headers['last-event-id']);
-  response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
-  response.write(': hello\nretry: 200\n\n');
-  for (const [id, of, text] of log) if (id > from && (!jobId || of === jobId)) response.write(text);
-  const client = { response, job: jobId };
-  clients.add(client);
-  request.on('close', () => clients.delete(client));
-}
-
-const server = http.createServer((request, response) => {
-  const url = new URL(request.url, 'http://x');
-  const json = (doc, status = 200) => { response.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json' }); response.end(JSON.stringify(doc)); };
-  if (refuse) return request.socket.destroy();
-  if (url.pathname.startsWith('/v1/')) {
-    seen.tokens.push(request.headers.authorization);
-    if (needToken && request.headers.authorization !== 'Bearer pk_good') return json({ title: 'A token is needed', status: 401, code: 'unauthenticated', detail: EVIL }, 401);
-    const [, , what, id, sub] = url.pathname.split('/');
-    if (what === 'events') return stream(request, response, null);
-    if (what === 'jobs' && sub === 'events') return stream(request, response, id);
-    if (what === 'jobs' && id) return jobs.has(id) ? json({ ...jobs.get(id), as_of: lastId }) : json({ status: 404, title: EVIL }, 404);
-    if (what === 'jobs') return json({ jobs: [...jobs.values()], next: null, as_of: lastId });
-    if (what === 'kernels' && sub) { response.writeHead(200, { 'Content-Type': 'text/plain' }); return response.end(EVIL); }
-    if (what === 'kernels' && id) return kernels.has(id) ? json(kernels.get(id)) : json({ status: 404, title: 'none' }, 404);
-    if (what === 'kernels') return json({ kernels: [...kernels.values()], next: null, as_of: lastId });
-    if (what === 'candidates') return json({ id, job: 'job_live', candidate: { language: 'cuda', source: EVIL, plan: {}, notes: EVIL }, phases: [{ phase: EVIL, ms: 1.5 }], verdict: { code: 'compile_error', text: EVIL, detail: { log: EVIL } }, figures: null });
-    if (what === 'devices') return json({ devices: [{ kind: 'sim', name: `emulator ${EVIL}`, target: 'sm_90a', health: 'ok' }], sandbox: { level: 'isolated' }, toolkit: { version: '13.0' } });
-    return json({ status: 404, title: 'none' }, 404);
-  }
-  const file = path.join(staticDir, url.pathname === '/' ? 'index.html' : path.normalize(url.pathname));
-  if (!file.startsWith(staticDir) || !fs.existsSync(file)) { response.writeHead(404); return response.end(); }
-  response.writeHead(200, { 'Content-Type': TYPES[path.extname(file)] ?? 'application/octet-stream', 'Content-Security-Policy': CSP, 'X-Content-Type-Options': 'nosniff' });
-  return response.end(fs.readFileSync(file));
-});
-
-const until = async (check, what) => {
-  for (let i = 0; i < 100; i++) { if (await check()) { checks++; return; } await new Promise((r) => setTimeout(r, 50)); }
-  assert.fail(`never: ${what}`);
+/** How much wider the document is than the window, and by which element. */
+const tooWide = () => {
+  const wide = document.documentElement.clientWidth, over = document.documentElement.scrollWidth - wide;
+  const inBox = (n) => { for (let p = n.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return true; return false; };
+  const by = over > 0 ? [...document.querySelectorAll('body *')].find((n) => n.getBoundingClientRect().right > wide + 1 && !inBox(n)) : null;
+  return [over, by ? `${by.tagName} ${by.getAttribute('class')} ${by.textContent.slice(0, 40)}` : ''];
 };
 
-async function main() {
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const base = `http://127.0.0.1:${server.address().port}/`;
-  const browser = await browserType.launch({ executablePath: chromium, args: ['--no-sandbox', '--disable-gpu'] });
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-  const page = await context.newPage();
-  const complaints = [];
-  page.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource|net::ERR/.test(m.text())) complaints.push(m.text()); });
-  page.on('pageerror', (e) => complaints.push(String(e)));
-  page.on('dialog', (d) => { complaints.push(`dialog: ${d.message()}`); d.dismiss(); });
-  const text = (selector) => page.locator(selector).first().innerText();
-  const shot = async (name) => { if (shots) await page.screenshot({ path: path.join(shots, `${name}.png`) }); };
-
-  for (let n = 0; n < 5; n++) candidate(n);        // before the page is there: it must come from the job's own stream
+/** Every page, both themes: hostile text is text, no serious fault for assistive technology, no width is too narrow or too wide. */
+async function everyPage(context, base, fake, complaints) {
+  const faults = [];
+  const page = await watched(context, complaints);
   await page.goto(base);
-  await until(async () => (await text('#connection')) === 'live', 'live');
-  await until(async () => (await page.locator('tbody tr').count()) === 5, 'the story of the running job');
-  for (let n = 5; n < 22; n++) candidate(n);
-  await until(async () => (await page.locator('tbody tr').count()) === 22, 'candidates as they come');
-  ok((await text('.panel')).includes('estimate'), 'an emulated figure is called an estimate');
-  ok(!/\bmeasured\b/.test(await text('.panel')), 'nothing emulated is called measured');
-  await shot('live-light');
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await shot('live-dark');
-
-  // hostile text is text
-  candidate(22, { notes: EVIL });
-  await page.goto(`${base}#/jobs/job_evil`);
-  await until(async () => (await text('.panel h1')).includes('<img src=x'), 'the evil operator, as text');
-  await page.goto(`${base}#/kernels`);
-  await until(async () => (await page.locator('tbody tr').count()) === 3, 'kernels');
-  is(await page.locator('.table-box .evidence.measured').count(), 1, 'only evidence "measured" is shown as measured');
-  await shot('kernels-dark');
-  await page.getByRole('button', { name: hash('evil').slice(0, 12) }).first().click();
-  await until(async () => (await text('#drawer-title')).includes('<img'), 'the drawer of the evil kernel');
-  await page.locator('#drawer summary').first().click();
-  await until(async () => (await text('#drawer pre')).includes('<script>'), 'its source, as text');
-  await page.keyboard.press('Escape');
-  await until(async () => !(await page.locator('#drawer').isVisible()), 'Escape closes the drawer');
-  await page.goto(`${base}#/devices`);
-  await until(async () => (await text('main')).includes('isolated'), 'devices');
-  await page.goto(`${base}#/jobs/job_live`);
-  await until(async () => (await page.locator('tbody tr').count()) === 23, 'back');
-  await page.getByRole('button', { name: 'Details' }).first().click();
-  await until(async () => (await text('#drawer-body')).includes('<img src=x'), 'the evil candidate');
-  await page.locator('#drawer-close').click();
-  is(await page.evaluate(() => window.pwned), undefined, 'nothing ran');
-  is(await page.locator('main img, main script, #drawer-body img').count(), 0, 'no markup came from data');
-
-  // by keyboard alone
-  await page.goto(base);
-  await until(async () => (await page.locator('a.job').count()) === 3, 'jobs');
-  await page.locator('a.job', { hasText: 'rmsnorm' }).focus();
-  await page.keyboard.press('Enter');
-  await until(async () => (await text('.panel h1')) === 'rmsnorm', 'Enter chooses a job');
-  emit('job.state', 'job_live', { state: 'running' });
-  await new Promise((r) => setTimeout(r, 200));
-  is(await page.evaluate(() => document.activeElement?.dataset.key), 'job-job_old', 'drawing anew keeps the focus');
-
-  // the server goes away and comes back: resumed where it was, nothing lost, nothing twice
-  await page.goto(`${base}#/jobs/job_live`);
-  await until(async () => (await page.locator('tbody tr').count()) === 23, 'the live job');
-  const before = lastId;
-  seen.lastIds.length = 0;
-  refuse = true;
-  for (const c of clients) c.response.destroy();
-  await until(async () => /reconnecting|connecting/.test(await text('#connection')), 'a lost connection is shown');
-  await shot('reconnecting-dark');
-  candidate(23);
-  refuse = false;
-  await until(async () => (await text('#connection')) === 'live', 'live again');
-  await until(async () => (await page.locator('tbody tr').count()) === 24, 'what came meanwhile');
-  ok(seen.lastIds.includes(String(before)), `resumed after event ${before}`);
-  jobs.get('job_live').state = 'done';
-  emit('job.done', 'job_live', { state: 'done' });
-  await until(async () => (await text('.panel .state')) === 'done', 'the end of the job');
-
-  // narrow and wide
-  for (const width of [360, 768, 1920]) {
-    await page.setViewportSize({ width, height: 800 });
-    for (const view of ['', '#/kernels', '#/devices']) {
-      await page.goto(base + view);
-      await until(async () => (await page.locator('main *').count()) > 3, 'content');
-      const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      ok(over <= 0, `${width} px ${view}: ${over} px too wide`);
-    }
-    await page.goto(base);
+  await live(page);
+  for (const [name, at] of Object.entries(PAGES)) {
+    await page.evaluate((a) => { location.hash = a || '#/'; }, at);
+    await settled(page);
     await page.waitForTimeout(150);
-    await shot(`live-${width}`);
+    const begun = Date.now();
+    if (!['submit', 'overview', 'job', 'grid', 'no-kernel'].includes(name)) await until(async () => (await text(page, '#main')).includes('<img src=x'), `${name}: the hostile text, as text`);
+    ok(await page.locator('#main h1').count() >= 1, `${name}: a heading`);
+    ok((await page.title()).endsWith('– Proteus'), `${name}: a title`);
+    await page.evaluate(() => { for (const d of document.querySelectorAll('#main details')) d.open = true; });
+    for (const theme of ['light', 'dark']) {
+      await page.emulateMedia({ colorScheme: theme });
+      for (const fault of await axe(page, modules, theme === 'dark' ? ['color-contrast'] : undefined) ?? []) faults.push(`${name}, ${theme}: ${fault}`);
+    }
+    for (const width of [360, 3840, 1280]) {
+      await page.setViewportSize({ width, height: 900 });
+      const [over, widest] = await page.evaluate(tooWide);
+      if (over > 0) faults.push(`${name} at ${width} px: ${over} px too wide: ${widest}`);
+    }
+    if (process.env.VERBOSE) console.log(' ', name, Date.now() - begun);
+    is(await page.locator('#main img, #main script, #main iframe, #main [onerror]').count(), 0, `${name}: no markup came from data`);
   }
-
-  // a service that asks for a token
-  needToken = true;
-  const other = await (await browser.newContext()).newPage();
-  await other.goto(base);
-  await until(() => other.locator('#token-dialog').isVisible(), 'the token is asked for');
-  await other.locator('#token-input').fill('pk_good');
-  await other.keyboard.press('Enter');
-  await until(async () => (await other.locator('#connection').innerText()) === 'live', 'live with a token');
-  ok(seen.tokens.includes('Bearer pk_good'), 'the token was sent');
-  is(await other.evaluate(() => window.pwned), undefined, 'nothing ran');
-  is(complaints, [], 'the browser has nothing to complain about (content policy included)');
-  await browser.close();
+  is(faults, [], 'axe and widths');
+  is(await page.evaluate(() => window.pwned), undefined, 'nothing ran');
+  is(fake.seen.most, 1, 'one stream a page');
+  await page.close();
 }
 
-const limit = setTimeout(() => { console.error('timed out'); process.exit(1); }, 100000);
-main().then(() => { console.log(`${checks} checks, 0 failed`); process.exit(0); }, (e) => { console.error(e); process.exit(1); }).finally(() => clearTimeout(limit));
+/** Candidates as they come, each once; the line of the connection; what came while it was gone. */
+async function liveUpdates(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(`${base}#/jobs/job_live`);
+  await live(page);
+  const had = fake.candidates.length;
+  await until(async () => (await rows(page, 'Candidates')) === had, 'the candidates that were there');
+  for (let n = had; n < had + 17; n++) fake.judge(n);
+  await until(async () => (await rows(page, 'Candidates')) === had + 17, 'candidates as they come');
+  await until(async () => (await text(page, '.log-box')).includes(`wanted 0.98`), 'the log');
+  ok((await text(page, '#main')).includes('estimate'), 'an emulated figure is called an estimate');
+  is(await page.locator('#main .evidence.measured').count(), 0, 'nothing emulated is called measured');
+  ok((await page.locator('.plot[role=img]').first().getAttribute('aria-label')).includes(`${had + 16} candidates`), 'the plot says what it shows');
+  fake.judge(had + 17, { notes: EVIL, verdict: { code: EVIL, text: EVIL } });
+  await until(async () => (await text(page, '[aria-label="Candidates"]')).includes('<img src=x'), 'a hostile verdict, as text');
+  const before = fake.lastId;
+  fake.seen.lastIds.length = 0;
+  fake.refuse = true;
+  fake.cut();
+  await until(async () => /reconnecting|connecting/.test(await text(page, '#connection')), 'a lost connection is shown');
+  for (let n = had + 18; n < had + 23; n++) fake.judge(n);
+  fake.refuse = false;
+  await live(page);
+  await until(async () => (await rows(page, 'Candidates')) === had + 23, 'what came meanwhile, nothing twice');
+  ok(fake.seen.lastIds.includes(String(before)), `resumed after event ${before}`);
+  fake.jobs.get('job_live').state = 'done';
+  fake.emit('job.done', 'job_live', { state: 'done' });
+  await until(async () => (await text(page, '#main .state')) === 'done', 'the end of the job');
+  fake.jobs.get('job_live').state = 'running';
+  fake.emit('job.state', 'job_live', { state: 'running' });
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await until(async () => (await text(page, '#main .state')) === 'cancelled', 'cancelled');
+  await page.close();
+}
+
+/** By keyboard alone, and the focus stays when a page draws itself anew. */
+async function keyboard(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(base);
+  await live(page);
+  await page.keyboard.press('Tab');
+  is(await page.evaluate(() => document.activeElement.className), 'skip', 'the first stop leads past the navigation');
+  await page.keyboard.press('Enter');
+  is(await page.evaluate(() => document.activeElement.id), 'main', 'to the content');
+  await until(async () => (await page.locator('[aria-label="Ended jobs"] a').count()) > 0, 'jobs');
+  await page.locator('[aria-label="Ended jobs"] a', { hasText: 'rmsnorm' }).first().focus();
+  fake.emit('shape.best', 'job_old', { shape_hash: hash('job_old'), candidate: candidateId(3), time_ns: 3900, speedup: { median: 1.33 }, evidence: 'measured', served: false });
+  await page.waitForTimeout(400);
+  is(await page.evaluate(() => document.activeElement?.dataset.key), '#/jobs/job_old', 'drawing anew keeps the focus');
+  await page.keyboard.press('Enter');
+  await until(async () => (await text(page, '#main h1')) === 'rmsnorm', 'Enter opens it');
+  await page.locator('table.grid button').nth(1).focus();
+  await page.keyboard.press('Enter');
+  await until(async () => (await page.locator('table.grid button[aria-pressed="true"]').count()) === 1, 'a shape is chosen by keyboard');
+  await page.close();
+}
+
+async function submitting(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(`${base}#/submit?op=rmsnorm`);
+  await settled(page);
+  const hashText = () => text(page, '.hash');
+  await page.getByLabel('R', { exact: true }).fill('4');
+  await until(async () => /no hash/i.test(await hashText()), 'no hash of half a shape');
+  is(await page.getByLabel('N', { exact: true }).getAttribute('aria-invalid'), null, 'an empty field is not wrong yet');
+  await page.getByLabel('N', { exact: true }).fill('x');
+  await until(async () => (await page.getByLabel('N', { exact: true }).getAttribute('aria-invalid')) === 'true', 'the fault stands beside its field');
+  await page.getByLabel('N', { exact: true }).fill('3072');
+  await until(async () => (await hashText()) === hash(JSON.stringify({ R: 4, N: 3072 })), 'the shape hash as one types');
+  await page.getByLabel('Candidates').fill('13');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await until(async () => (await page.locator('[role=alert] .error').count()) === 1, 'refused');
+  const wrong = page.getByLabel('N', { exact: true });
+  is(await wrong.getAttribute('aria-invalid'), 'true', 'the faulty axis is marked');
+  is(await page.evaluate(() => document.activeElement.getAttribute('aria-invalid')), 'true', 'the focus is on a faulty field');
+  ok((await page.locator(`#${await wrong.getAttribute('id')}-wrong`).innerText()).includes('N is odd <img'), 'with what is wrong, as text');
+  ok((await text(page, '[role=alert] .error')).includes('/elsewhere'), 'what has no field stands above the button');
+  await page.getByLabel('Candidates').fill('12');
+  await page.getByRole('button', { name: 'Add a shape' }).click();
+  is(await page.locator('fieldset .hash').count(), 2, 'two shapes');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await until(async () => page.url().includes('#/jobs/job_live'), 'the job opens');
+  is(fake.posted.findLast(([p]) => p === '/v1/jobs')[1], { generator: 'template', reuse: 'verified', budget: { candidates: 12 }, op: 'rmsnorm', shapes: [{ R: 4, N: 3072 }, { R: 4, N: 3072 }], dtypes: { io: 'bf16' } }, 'what was asked for');
+  await page.goto(`${base}#/submit`);
+  await page.getByRole('button', { name: 'decode step' }).click();
+  await page.getByLabel('Batch').fill('1,4');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await until(async () => page.url().includes('#/jobs/'), 'a model');
+  is(fake.posted.findLast(([p]) => p === '/v1/jobs')[1].model, { preset: 'qwen', tp: 8, batch: [1, 4] }, 'its preset');
+  await page.close();
+}
+
+/** Signature and digests are checked here; a foreign key is told; an admin withdraws and brings back. */
+async function kernels(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(`${base}#/kernels`);
+  await live(page);
+  await until(async () => (await rows(page, 'Kernels')) === 3, 'kernels');
+  is(await page.locator('[aria-label="Kernels"] .evidence.measured').count(), 1, 'only evidence "measured" is shown as measured');
+  await page.getByLabel('Search').fill('b=2');
+  await until(async () => (await rows(page, 'Kernels')) === 1, 'search');
+  await page.goto(`${base}${PAGES.kernel}`);
+  await until(async () => (await text(page, '.stamp')) === '✓ signed', 'the signature is checked in the browser');
+  await page.getByLabel('Check against a key').fill('RWQ' + 'A'.repeat(53));
+  await until(async () => /bad/.test(await text(page, '.stamp')), 'another key does not fit');
+  fake.certificate = Buffer.concat([fake.certificate, Buffer.from(' ')]);
+  await page.reload();
+  await until(async () => /bad/.test(await text(page, '.stamp')), 'a changed byte is found');
+  await page.getByRole('button', { name: 'Take them here' }).click();
+  await until(async () => (await page.locator('[aria-label="Digests taken here"] tbody tr').count()) === 3, 'digests');
+  ok((await text(page, '[aria-label="Digests taken here"]')).includes('✕ not what was certified'), 'a wrong file is told');
+  await page.getByRole('button', { name: 'Quarantine' }).first().click();
+  await page.getByLabel('Reason').fill('it looks odd');
+  await page.getByRole('button', { name: 'Withdraw it' }).click();
+  await until(async () => (await page.getByRole('button', { name: 'Restore' }).count()) === 1, 'withdrawn');
+  is(fake.posted.at(-1)[1], { candidate: candidateId(1), reason: 'it looks odd' }, 'the order names its candidate');
+  await page.getByRole('button', { name: 'Restore' }).click();
+  await page.getByRole('button', { name: 'Bring it back' }).click();
+  await until(async () => (await page.getByRole('button', { name: 'Restore' }).count()) === 0, 'brought back');
+  fake.kernels.delete(hash('kernel0'));
+  fake.emit('kernel.state', undefined, { shape_hash: hash('kernel0'), candidate: candidateId(1), state: 'quarantined', reason: 'elsewhere', serves: null });
+  await until(async () => (await text(page, '#main')).includes('No kernel for this shape'), 'what others withdraw is seen');
+  await page.close();
+}
+
+async function candidates(context, base, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(`${base}${PAGES.rejected}`);
+  await until(async () => (await page.locator('.code tr.hit').count()) >= 2, 'the offending line is marked');
+  ok((await text(page, '.code tr.hit td.line')).includes('7'), 'line 7');
+  await page.getByRole('button', { name: 'Diff to the parent' }).click();
+  await until(async () => (await page.locator('.code tr.gap, #main p.muted').count()) > 0, 'a difference');
+  await page.getByRole('button', { name: 'Diff to the baseline' }).click();
+  await until(async () => (await page.locator('.code tr.add').count()) === 1 && (await page.locator('.code tr.del').count()) === 1, 'one line differs from the baseline');
+  await page.goto(`${base}${PAGES.candidate}`);
+  await until(async () => (await page.locator('.plot canvas').count()) === 2, 'histogram and pairs');
+  ok(await page.locator('svg[aria-label^="Roofline"]').count() === 1, 'the roofline');
+  for (const [what, times] of [['graph-rotated', 2], ['cold-isolated', 2], ['eager', 2]]) ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
+  await page.close();
+}
+
+async function withToken(chromiumBrowser, base, fake, complaints) {
+  fake.needToken = true;
+  const page = await watched(await chromiumBrowser.newContext(), complaints);
+  await page.goto(base);
+  await until(() => page.locator('#token-dialog').isVisible(), 'the token is asked for');
+  is(await axe(page, modules) ?? [], [], 'axe: the dialog');
+  await page.locator('#token-input').fill('pk_good');
+  await page.keyboard.press('Enter');
+  await live(page);
+  ok(fake.seen.tokens.includes('Bearer pk_good'), 'the token was sent');
+  is(await page.evaluate(() => [localStorage.getItem('proteus-token'), sessionStorage.getItem('proteus-token'), document.cookie]), [null, 'pk_good', ''], 'it is kept for this tab alone');
+  is(await page.evaluate(() => window.pwned), undefined, 'nothing ran');
+}
+
+/** Where the layer, or a job, is not there, that is said. */
+async function honestly(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  fake.lessons = false;
+  await page.goto(`${base}#/knowledge`);
+  await until(async () => (await text(page, '#main')).includes('no lessons yet'), 'no knowledge layer');
+  await page.goto(`${base}#/jobs/none`);
+  await until(async () => (await text(page, '#main')).includes('No such job'), 'no such job');
+  await page.close();
+}
+
+finish(async () => {
+  const fake = new Fake(staticDir, { candidates: 5 }), base = await fake.listen();
+  const chromiumBrowser = await browser(modules, chromium);
+  const context = await chromiumBrowser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
+  const complaints = [];
+  const steps = [everyPage, liveUpdates, keyboard, submitting, kernels];
+  for (const step of steps.filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) { const t = Date.now(); await step(context, base, fake, complaints); if (process.env.VERBOSE) console.log(step.name, Date.now() - t); }
+  await candidates(context, base, complaints);
+  await honestly(context, base, fake, complaints);
+  await withToken(chromiumBrowser, base, fake, complaints);
+  is(complaints, [], 'the browser has nothing to complain about (content policy included)');
+  await chromiumBrowser.close();
+}, 280);

@@ -1,5 +1,18 @@
-// The pure modules of the dashboard: the stream's parser, and the state that snapshots and events make.
+// The pure modules of the dashboard: the stream's parser, the state that snapshots and events make, digests and signatures, colours and
+// differences of sources; and how large the dashboard is.
 import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
+import zlib from 'node:zlib';
+import { blake2b, hex } from './static/lib/blake2b.js';
+import { diffLines, hunks } from './static/lib/diff.js';
+import { readKey, verify } from './static/lib/minisign.js';
+import { tokenize } from './static/lib/tokens.js';
+import { offendingLines } from './static/views/code.js';
+import { gridOf } from './static/views/jobparts.js';
+import { searchData } from './static/views/jobplot.js';
+import { tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
 import * as F from './static/lib/format.js';
@@ -39,10 +52,10 @@ const picture = (order) => {
   const state = S.newState();
   S.takeJob(state, job, 1);
   for (const i of order) S.takeEvent(state, events[i][0], JSON.stringify(events[i][1]));
-  return { list: S.candidatesOf(state, 'job_1').map((c) => [c.id, c.verdict, c.notes, c.phase, c.speedup?.median, c.baseline, c.order]), best: state.jobs.get('job_1').best.get(H)?.speedup.median, part: S.progressOf(state, state.jobs.get('job_1')) };
+  return { list: S.candidatesOf(state, 'job_1').map((c) => [c.id, c.verdict, c.notes, c.phase, c.speedup?.median, c.baseline, c.number]), best: state.jobs.get('job_1').best.get(H)?.speedup.median, part: S.progressOf(state, state.jobs.get('job_1')) };
 };
 const plain = picture(events.keys());
-is(plain.list, [['c0', 'ok', undefined, undefined, undefined, true, 3], ['c1', 'ok', 'why', 'compile', 2, undefined, 5], ['c2', undefined, undefined, undefined, undefined, undefined, 10]]);
+is(plain.list, [['c0', 'ok', undefined, undefined, undefined, true, 0], ['c1', 'ok', 'why', 'compile', 2, undefined, 1], ['c2', undefined, undefined, undefined, undefined, undefined, 2]]);
 is([plain.best, plain.part], [2, 0.25]);
 const all = [...events.keys()];
 is(picture([...all, ...all]), plain);                                  // everything twice
@@ -62,9 +75,82 @@ for (const type of ['constructor', '__proto__', 'toString', 'unknown']) is(S.tak
 S.takeEvent(state, 'candidate.verdict', '{"id":33,"candidate":{"x":1},"verdict":"ok"}');
 S.takeEvent(state, 'candidate.verdict', '{"id":34,"job":"job_1","candidate":"__proto__","verdict":{"code":7}}');
 is({}.verdict, undefined);
-is(state.candidates.get('__proto__').verdict, undefined);
+is(S.workOf(state, 'job_1').byId.get('__proto__').verdict, undefined);
 for (let i = 0; i < 4000; i++) S.takeEvent(state, 'candidate.proposed', JSON.stringify({ id: 100 + i, job: 'job_1', candidate: `x${i}` }));
-assert.ok(state.candidates.size <= 3000);
+assert.ok(S.workOf(state, 'job_1').list.length <= 750 && S.workOf(state, 'job_1').byId.size === S.workOf(state, 'job_1').list.length);   // nobody looks at this job
+
+// ---- candidates: a list that is read while events come, joined by as_of
+const joined = (order) => {
+  const at = S.newState();
+  S.takeJob(at, job, 1);
+  const steps = { list: () => S.takeCandidate(at, 'job_1', { id: 'c1', verdict: { code: 'race', text: 'old' }, notes: 'n', parent: 'c0', is_baseline: false }, 50),
+    before: () => S.takeEvent(at, 'candidate.proposed', JSON.stringify({ id: 40, job: 'job_1', candidate: 'c1', notes: 'older words' })),
+    after: () => S.takeEvent(at, 'candidate.verdict', JSON.stringify({ id: 60, job: 'job_1', candidate: 'c1', verdict: { code: 'ok', text: 'new' } })) };
+  for (const k of order) steps[k]();
+  const c = S.candidatesOf(at, 'job_1')[0];
+  return [c.verdict, c.text, c.parent, S.workOf(at, 'job_1').judged];
+};
+for (const order of [['list', 'before', 'after'], ['before', 'list', 'after'], ['after', 'list', 'before'], ['before', 'after', 'list'], ['list', 'after', 'before', 'after']]) is(joined(order), ['ok', 'new', 'c0', 1]);
+is(S.takeEvent(state, 'kernel.state', JSON.stringify({ id: 9000, shape_hash: H, state: 'quarantined' })), { kernel: H });
+is(S.takeEvent(state, 'kernel.state', JSON.stringify({ id: 9001, shape_hash: H, state: 'verified' }), true), null);      // history: nothing is fetched for it
+S.takeKernel(state, { shape_hash: H, evidence: 'measured', plan: {} }, 10);
+is([state.kernels.get(H).evidence, state.kernels.get(H).plan], ['measured', undefined]);
+S.dropKernel(state, H, 'withdrawn');
+is([state.kernels.has(H), state.gone.get(H)], [false, 'withdrawn']);
+const unsorted = S.newState();
+for (const id of ['c3', 'c1', 'c2', 'c0']) S.takeCandidate(unsorted, 'j', { id, is_baseline: id === 'c0' }, 1);
+is(S.candidatesOf(unsorted, 'j').map((c) => [c.id, c.number]), [['c0', 0], ['c1', 1], ['c2', 2], ['c3', 3]]);
+S.takeEvent(unsorted, 'candidate.proposed', JSON.stringify({ id: 5, job: 'j', candidate: 'c4' }));
+is(S.candidatesOf(unsorted, 'j').at(-1).number, 4);
+
+// ---- digests and signatures
+const seeded = (n) => crypto.createHash('shake256', { outputLength: n }).update(String(n)).digest();
+for (const n of [1, 63, 127, 128, 129, 255, 256, 257, 5000]) is(hex(blake2b(seeded(n), 64)), crypto.createHash('blake2b512').update(seeded(n)).digest('hex'));
+is(hex(blake2b(new TextEncoder().encode('proteus-shape-v1\nop=gdn_packed_decode@1\naxis.B=4\naxis.H=2\naxis.HV=8\naxis.K=128\naxis.V=128\naxis.qkv_stride=0\ndtype.io=bf16\ndtype.state=f32\ntarget=sm_90a\n'))),
+  '68591fafcb13632cae3a713195adf61e7f473afdfc79a197e642a8aef8407245');
+const keys = crypto.generateKeyPairSync('ed25519'), number = Buffer.from('0102030405060708', 'hex'), data = Buffer.from('{"a":1}');
+const sign = (comment, algorithm = 'ED') => { const sig = crypto.sign(null, algorithm === 'ED' ? crypto.createHash('blake2b512').update(data).digest() : data, keys.privateKey);
+  return `untrusted comment: x\n${Buffer.concat([Buffer.from(algorithm), number, sig]).toString('base64')}\ntrusted comment: ${comment}\n${crypto.sign(null, Buffer.concat([sig, Buffer.from(comment)]), keys.privateKey).toString('base64')}\n`; };
+const key = `untrusted comment: k\n${Buffer.concat([Buffer.from('Ed'), number, keys.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32)]).toString('base64')}\n`;
+const judged = async (d, s, k) => { const r = await verify(d, s, k); return [r.checked, r.good]; };
+for (const algorithm of ['ED', 'Ed']) is(await judged(data, sign('c', algorithm), key), [true, true]);
+is((await verify(data, sign('said'), key)).comment, 'said');
+is(await judged(Buffer.from('{"a":2}'), sign('c'), key), [true, false]);
+is(await judged(data, sign('c').replace('trusted comment: c', 'trusted comment: d'), key), [true, false]);
+is(await judged(data, sign('c'), key.replace(/.{10}\n$/, 'AAAAAAAAAA\n')), [true, false]);
+for (const bad of ['', 'x', sign('c').slice(0, 60)]) is(await judged(data, bad, key), [true, false]);
+for (const bad of ['', 'x', 'RWRW', sign('c')]) is(readKey(bad), null);
+
+// ---- sources: no text is lost by colouring it; differences join to both texts
+const sources = { cuda: '#include <x>\n/* a\n b */ extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.5e3f; } // "end\n\tchar c = \'\\n\'; "open', ptx: '.reg .b32 %r<4>; // c\n mov.u32 %r1, %tid.x;', triton: '@triton.jit\ndef k(x):\n  """doc\n  <b>"""\n  return tl.load(x)  # c' };
+for (const [language, source] of Object.entries(sources)) is(tokenize(language, source).map((l) => l.map(([, t]) => t).join('')).join('\n'), source);
+is(tokenize('cuda', sources.cuda)[1].map(([c]) => c), ['comment']);
+is(tokenize('cuda', sources.cuda)[2].map(([c, t]) => c && t.trim() === '__global__' && c).filter(Boolean), ['cuda']);
+for (const [a, b] of [['a\nb\nc', 'a\nx\nc'], ['', 'a'], ['a', ''], ['a\nb', 'a\nb'], ['1\n2\n3\n4', '2\n4\n5'], ['a\n'.repeat(900), 'b\n'.repeat(900)]]) {
+  const lines = diffLines(a, b);
+  is(lines.filter((l) => l.op !== '+').map((l) => l.text).join('\n'), a);
+  is(lines.filter((l) => l.op !== '-').map((l) => l.text).join('\n'), b);
+}
+is(diffLines('1\n2\n3\n4', '2\n4\n5').filter((l) => l.op !== ' ').length, 3);
+is(hunks(diffLines('a\n'.repeat(40) + 'b', 'a\n'.repeat(40) + 'c')).map((l) => l.gap ?? l.op), [37, ' ', ' ', ' ', '-', '+']);
+is([...offendingLines({ code: 'race', text: 'x (line 10)', detail: { source_line: 10 } })], [[10, 'x (line 10)']]);
+is([...offendingLines({ code: 'compile_error', text: 't', detail: { log: 'candidate.cu(12): error: identifier "flaot"\n  ^\ncandidate.cu(14): error: b' } }).keys()], [12, 14]);
+is([[...offendingLines({ code: 'race', text: 'y (PTX line 7)', detail: null })], [...offendingLines({ code: 'ok', text: 'line 3' })], [...offendingLines(null)]], [[], [], []]);
+
+// ---- views of data
+is(gridOf([1, 4].flatMap((B) => ['a', 'b'].map((op) => ({ shape_hash: `${op}${B}`, shape: { op, axes: { B, K: 2 } } })))).columns.map(([v]) => v), [1, 4]);
+is(searchData([{ id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 }, { id: '1', number: 1, verdict: 'ok', time_ns: 4000 }, { id: '2', number: 2, verdict: 'race' }, { id: '3', number: 3, verdict: 'not_faster', time_ns: 6000 }]).data, [[1, 2, 3], [4, 4, 4], [4, null, 6]]);
+is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [['op', [['a', 2]]], ['target', [['x', 1]]]]);
+
+// ---- size, and what is not ours is what it says it is
+let packed = 0;
+for (const file of fs.readdirSync('static', { recursive: true })) if (fs.statSync(path.join('static', file)).isFile()) packed += zlib.gzipSync(fs.readFileSync(path.join('static', file)), { level: 9 }).length;
+assert.ok(packed < 200 * 1000, `the dashboard is ${packed} bytes compressed`);
+const note = fs.readFileSync('static/vendor/README.txt', 'utf8');
+for (const file of ['uPlot.esm.js', 'uPlot.css']) assert.ok(note.includes(crypto.createHash('sha256').update(fs.readFileSync(`static/vendor/${file}`)).digest('hex')), file);
+assert.ok(/MIT/.test(fs.readFileSync('static/vendor/uPlot.LICENSE.txt', 'utf8')));
+checks += 4;
+console.log(`static/ is ${packed} bytes compressed`);
 
 // ---- words: only what says "measured" is measured
 for (const e of ['emulated', 'MEASURED', '', undefined, 1]) is(F.evidenceWord({ evidence: e }), 'estimate');

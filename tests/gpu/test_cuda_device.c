@@ -156,7 +156,7 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     case_fill(x, s, n);
     const void *const base[3] = {x, s, NULL};
     const struct device_time_setup setup = {
-        .tensors = base, .rotate = rotate, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 450, .seed = 7, .exact = true};
+        .tensors = base, .rotate = rotate, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 450, .seed = 7, .exact = !empty};
     int64_t at = clock_mono_ns();
     if (!case_code(&c, &toolkit, source, target, &err) || !device_cuda.load(d, &c.load, &p, &fault, &err) || !p ||
         !device_cuda.time_setup(p, &setup, &sets, &fault, &err) || fault.code != VERDICT_OK)

@@ -3,9 +3,10 @@
 // A cluster of blocks takes one key head of one token: its HV/H value heads times TILES tiles of their rows. Each block convolves the
 // q and k channels of its key head for itself, since asking another block costs more than 512 multiplications; that several blocks
 // read the convolution's state which one of them moves on is why they are a cluster: the owner writes after all have arrived. Rows of
-// the state lie in registers, all loads issued as soon as the slot is known. Of the norm's sum of squares a block sends its part
-// straight into the shared memory of the blocks of its head, and waits at a barrier of its own for theirs: the cluster's barrier,
-// which all blocks of the key head meet at, was passed long before. Meanwhile the state is on its way out.
+// the state lie in registers, all loads issued as soon as the slot is known. Of the norm's sum of squares each warp sends its part
+// straight into the shared memory of the blocks of its head, its own among them, and a block waits at a barrier of its own for all of
+// them: the cluster's barrier, which all blocks of the key head meet at, was passed long before. Meanwhile the state is on its way
+// out. A row's answer stays with the lane that writes it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -119,14 +120,14 @@ gdn_cluster(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io
           float norm_eps)
 {
     __shared__ __align__(16) float mixed[2 * K + TILE];          // q, k, v after the convolution
-    __shared__ float squares[WARPS], tiles[TILES], answer[TILE];
+    __shared__ __align__(16) float squares[TILES * WARPS];       // of the head's rows, by tile and warp
     __shared__ unsigned long long arrived;
-    const int thread = threadIdx.x, lane = thread % LANES, group = thread / LANES, warp = thread / 32;
+    const int thread = threadIdx.x, lane = thread % LANES, group = thread / LANES, warp = thread / 32, in_warp = thread % 32;
     const int rank = blockIdx.x, share = rank / TILES, tile = rank % TILES;
     const int key_head = blockIdx.y, token = blockIdx.z, head = key_head * SHARE + share;
     const int s = slot[token];
     if (TILES > 1 && thread == 0)
-        barrier_expect(&arrived, 4 * TILES);
+        barrier_expect(&arrived, 4 * TILES * WARPS);
 
     // what does not depend on the slot
     io_t fresh[PER_THREAD];
@@ -164,11 +165,12 @@ gdn_cluster(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
             raw[r][c].load(matrix + r * K + c * LANES * VEC);
-    float gain = 0, open = 0;
-    if (thread < TILE) {
-        gain = widen(norm_weight[tile * TILE + thread]);
-        open = widen(z[((long long)token * HV + head) * V + tile * TILE + thread]);
-        gain *= open / (1.0f + __expf(-open));
+    float gain = 0, open = 0;                         // of the row that this lane writes
+    const int mine = group * ROWS + lane;
+    if (lane < ROWS) {
+        gain = widen(norm_weight[tile * TILE + mine]);
+        open = widen(z[((long long)token * HV + head) * V + tile * TILE + mine]);
+        gain *= __fdividef(open, 1.0f + __expf(-open));
     }
     const float softplus = gate > 20.0f ? gate : log1pf(expf(gate));
     const float decay = expf(-expf(rate) * softplus);
@@ -182,7 +184,7 @@ gdn_cluster(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io
             memcpy(w, &weight[i], sizeof w);
             const float sum = widen(held[i][0]) * widen(w[0]) + widen(held[i][1]) * widen(w[1]) + widen(held[i][2]) * widen(w[2])
                 + widen(fresh[i]) * widen(w[3]);
-            mixed[n] = sum / (1.0f + __expf(-sum));
+            mixed[n] = __fdividef(sum, 1.0f + __expf(-sum));
         }
     }
     if (!LONE)
@@ -232,31 +234,26 @@ gdn_cluster(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io
     }
     const float q_norm = rsqrtf(all[2 * ROWS] + eps) * rsqrtf((float)K), k_norm = rsqrtf(all[2 * ROWS + 1] + eps);
     const float key_query = all[2 * ROWS + 2] * q_norm * k_norm;
-    float add[ROWS], square = 0;
+    float add[ROWS], square = 0, answer = 0;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const float u = (mixed[2 * K + group * ROWS + r] - decay * k_norm * all[2 * r]) * beta;
         const float out = decay * q_norm * all[2 * r + 1] + u * key_query;
         add[r] = u * k_norm;
         square += out * out;
-        if (lane == 0)
-            answer[group * ROWS + r] = out;
+        if (lane == r)
+            answer = out;
     }
     // every lane of a group has its sum: add the warp's groups
 #pragma unroll
     for (int i = LANES; i < 32; i *= 2)
         square += __shfl_xor_sync(0xffffffffu, square, i);
-    if (thread % 32 == 0)
-        squares[warp] = square;
-    __syncthreads();
-    if (TILES > 1)
+    if (TILES > 1) {
         cluster_wait();                               // all blocks run, and have read the past
-    if (TILES > 1 && thread < TILES) {
-        float sum = 0;
-#pragma unroll
-        for (int i = 0; i < WARPS; i++)
-            sum += squares[i];
-        put_remote(&tiles[tile], &arrived, share * TILES + thread, sum);
+        if (in_warp < TILES)
+            put_remote(&squares[tile * WARPS + warp], &arrived, share * TILES + in_warp, square);
+    } else if (in_warp == 0) {
+        squares[warp] = square;
     }
 
     // while the others' sums are on their way
@@ -289,16 +286,13 @@ gdn_cluster(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io
         }
     }
     float total = 0;
-    if (TILES > 1) {
+    if (TILES > 1)
         barrier_wait(&arrived);
+    else
+        __syncthreads();
 #pragma unroll
-        for (int i = 0; i < TILES; i++)
-            total += tiles[i];
-    } else {
-#pragma unroll
-        for (int i = 0; i < WARPS; i++)
-            total += squares[i];
-    }
-    if (thread < TILE)
-        narrow(to + thread, answer[thread] * rsqrtf(total / V + norm_eps) * gain);
+    for (int i = 0; i < TILES * WARPS; i++)
+        total += squares[i];
+    if (lane < ROWS)
+        narrow(to + mine, answer * rsqrtf(total * (1.0f / V) + norm_eps) * gain);
 }

@@ -1,0 +1,375 @@
+// Attention over a cache, one token a sequence, in one launch: keys and values stream through rings in shared memory, the blocks of a
+// cluster share a sequence.
+//
+// A block takes the query heads that share a key head, 16 at most, a warp 8 of them: two warps share a ring where there are more. A ring
+// takes steps of 16 places in turn with the rings of the cluster's other blocks, STAGES steps under way at any time, copied by cp.async or
+// (BULK) a row at a time by the copy engine; nothing but its own warps waits for them. With SPECULATE the first ones are asked for before
+// the length is known. Scores and weighted values by the matrix unit, softmax as it goes. The blocks' results are joined through
+// distributed shared memory, each block a part of them.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+constexpr int HQ = AXIS_HQ, HK = AXIS_HK, D = AXIS_d, T = AXIS_T, G = HQ / HK;
+constexpr int SHARE = G <= 8 ? 1 : 2, HEADS = 8 * SHARE;  // warps of a ring; query heads of a block, that share a key head
+constexpr int GROUPS = (G + HEADS - 1) / HEADS;
+constexpr int TEAM = 32 * SHARE, THREADS = TEAM * RINGS;
+constexpr int STEP = 16, PIECES = D / 16, VECTORS = D / 8;
+constexpr bool EVEN = TEAM % VECTORS == 0 && TEAM / VECTORS <= STEP;
+[[maybe_unused]] constexpr int ROWS_AT_ONCE = EVEN ? TEAM / VECTORS : 1;
+constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 16 bytes lie in different banks
+constexpr int PART_ROW = D + 4;                           // floats
+static_assert(D % 16 == 0, "the template's constraints");
+#define NOTHING __int_as_float(0xff800000)                // below every score
+#define ENOUGH 8.0f                                       // how far (powers of 2) scores may pass what they are measured from
+
+using io_t = DTYPE_io;
+
+template <class T> __device__ __forceinline__ void multiply(float *c, const unsigned *a, unsigned b0, unsigned b1);
+template <class T> __device__ __forceinline__ unsigned pack(float low, float high);
+#define WITH_TYPE(T, NAME)                                                                                                         \
+    template <> __device__ __forceinline__ void multiply<T>(float *c, const unsigned *a, unsigned b0, unsigned b1)                 \
+    {                                                                                                                              \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." NAME "." NAME ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"       \
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));        \
+    }                                                                                                                              \
+    template <> __device__ __forceinline__ unsigned pack<T>(float low, float high)                                                 \
+    {                                                                                                                              \
+        unsigned r;                                                                                                                \
+        asm("cvt.rn." NAME "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));                                                  \
+        return r;                                                                                                                  \
+    }
+WITH_TYPE(__half, "f16")
+WITH_TYPE(__nv_bfloat16, "bf16")
+__device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+__device__ __forceinline__ unsigned transpose(unsigned x)
+{
+    unsigned r;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(x));
+    return r;
+}
+__device__ __forceinline__ float power(float x)           // of 2
+{
+    float r;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+__device__ __forceinline__ float sum_of_eight(float x)
+{
+    x += __shfl_xor_sync(0xffffffffu, x, 4);
+    x += __shfl_xor_sync(0xffffffffu, x, 8);
+    return x + __shfl_xor_sync(0xffffffffu, x, 16);
+}
+
+__device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void load_four(unsigned *r, unsigned at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_four_transposed(unsigned *r, unsigned at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ void load_two(unsigned *r, unsigned at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+}
+
+// The warps of a ring meet.
+__device__ __forceinline__ void team_sync(int ring)
+{
+    if (SHARE == 1)
+        __syncwarp();
+    else
+        asm volatile("barrier.sync %0, %1;" ::"r"(ring + 1), "n"(TEAM) : "memory");
+}
+
+// Asks for 16 places' keys and values from `place` on, those before `end`. All of the ring's warps have done with the stage.
+__device__ __forceinline__ void fetch(unsigned stage, unsigned arrived, const io_t *k, const io_t *v, int place, int end, int member)
+{
+#if BULK
+    const int rows = min(STEP, end - place), row = member % STEP;
+    if (member == 0)
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived), "r"(rows * D * 4) : "memory");
+    if (member < 2 * STEP && row < rows)
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(stage + member * ROW * 2),
+                     "l"((member < STEP ? k : v) + (long long)(place + row) * HK * D), "r"(D * 2), "r"(arrived) : "memory");
+#else
+    if (EVEN && place + STEP <= end) {                    // the same columns of every row: addresses a constant apart
+        const int row = member / VECTORS, at = member % VECTORS * 8;
+        const long long from = (long long)(place + row) * HK * D + at;
+        const unsigned to = stage + (row * ROW + at) * 2;
+#pragma unroll
+        for (int r = 0; r < 2 * STEP; r += ROWS_AT_ONCE)
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + r * ROW * 2), "l"((r < STEP ? k : v) + from + r % STEP * HK * D)
+                         : "memory");
+    } else {
+#pragma unroll 1
+        for (int i = member; i < 2 * STEP * VECTORS; i += TEAM) {
+            const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row % STEP;
+            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(stage + (row * ROW + at) * 2),
+                         "l"((row < STEP ? k : v) + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
+        }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// A fetch that was not needed, so that those under way can be counted.
+__device__ __forceinline__ void fetch_nothing()
+{
+#if !BULK
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+// The n-th fetch of this ring has come.
+__device__ __forceinline__ void wait_for(unsigned arrived, int n, int ring)
+{
+#if BULK
+    unsigned done;
+    do
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(arrived), "r"(n / STAGES & 1) : "memory");
+    while (!done);
+#else
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 1) : "memory");
+    team_sync(ring);
+#endif
+}
+
+// What a warp has of its places: for heads 2 * four and 2 * four + 1 of its 8.
+struct state {
+    float out[PIECES][4];                                 // [16 columns]: columns group and group + 8
+    float from[2], sum[2];                                // what scores are measured from; sums of this lane's places alone
+};
+
+// The 16 places of a stage. Keys are the first operand, so that few heads fill a tile of 8; values are that of the second product,
+// transposed on the way.
+__device__ __forceinline__ void take(state &s, const unsigned (*query)[2], unsigned keys, int place, int end, int lane)
+{
+    const unsigned values = keys + STEP * ROW * 2;
+    const unsigned key_at = keys + (lane % 16 * ROW + lane / 16 * 8) * 2;
+    const unsigned value_at = values + ((lane / 16 * 8 + lane % 8) * ROW + lane / 8 % 2 * 8) * 2;
+    const int group = lane / 4;
+    float part[4][4] = {}, scores[4], largest[2];
+#pragma unroll
+    for (int c = 0; c < PIECES; c++) {
+        unsigned a[4];
+        load_four(a, key_at + c * 32);
+        multiply<io_t>(part[c % 4], a, query[c][0], query[c][1]);
+    }
+    const float scale = rsqrtf((float)D) * 1.44269504f;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        scores[i] = place + group + i / 2 * 8 < end ? ((part[0][i] + part[1][i]) + (part[2][i] + part[3][i])) * scale : NOTHING;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        largest[i] = fmaxf(scores[i], scores[i + 2]);
+#pragma unroll
+    for (int far = 4; far < 32; far *= 2)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], far));
+    if (__any_sync(0xffffffffu, largest[0] > s.from[0] + ENOUGH || largest[1] > s.from[1] + ENOUGH)) {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float from = fmaxf(s.from[i], largest[i]), factor = power(s.from[i] - from);
+            s.from[i] = from;
+            s.sum[i] *= factor;
+#pragma unroll
+            for (int c = 0; c < PIECES; c++) {
+                s.out[c][i] *= factor;
+                s.out[c][i + 2] *= factor;
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        scores[i] = power(scores[i] - s.from[i % 2]);
+    s.sum[0] += scores[0] + scores[2];
+    s.sum[1] += scores[1] + scores[3];
+    const unsigned low = transpose(pack<io_t>(scores[0], scores[1])), high = transpose(pack<io_t>(scores[2], scores[3]));
+#pragma unroll
+    for (int c = 0; c < PIECES; c++) {
+        unsigned a[4];
+        load_four_transposed(a, value_at + c * 32);
+        multiply<io_t>(s.out[c], a, low, high);
+    }
+}
+
+// All blocks of the cluster meet; floats at the same place in another block's shared memory.
+__device__ __forceinline__ void meet()
+{
+#if SPLIT > 1
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#else
+    __syncthreads();
+#endif
+}
+__device__ __forceinline__ unsigned remote_address(const void *p, unsigned rank)
+{
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
+    return there;
+}
+__device__ __forceinline__ float load_from(const float *p, unsigned rank)
+{
+    float x;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(remote_address(p, rank)) : "memory");
+    return x;
+}
+__device__ __forceinline__ float4 load_four_from(const float *p, unsigned rank)
+{
+    float4 x;
+    asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(remote_address(p, rank))
+                 : "memory");
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__restrict__ v, const int *__restrict__ lens, io_t *__restrict__ out)
+{
+    extern __shared__ __align__(128) unsigned char shared[];
+    __shared__ float part_from[RINGS][HEADS], part_sum[RINGS][HEADS], block_from[HEADS], block_sum[HEADS];
+    __shared__ unsigned long long barriers[RINGS][STAGES];
+    const int lane = threadIdx.x % 32, member = threadIdx.x % TEAM, ring = threadIdx.x / TEAM, half = member / 32, group = lane / 4, four = lane % 4;
+    const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
+    io_t *rows = reinterpret_cast<io_t *>(shared), *own = rows + HEADS * ROW + ring * STAGES * STAGE;
+    const unsigned stages = shared_address(own), arrived = shared_address(barriers[ring]);
+    const io_t *keys = k + ((long long)sequence * T * HK + key_head) * D, *values = v + ((long long)sequence * T * HK + key_head) * D;
+    const int first = (split * RINGS + ring) * STEP;
+    constexpr int APART = SPLIT * RINGS * STEP;           // from one step of a ring to its next
+    const int length = lens[sequence];
+#if BULK
+    if (member == 0) {
+#pragma unroll
+        for (int n = 0; n < STAGES; n++)
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(arrived + 8 * n) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    team_sync(ring);
+#endif
+    int fetched = 0;
+#pragma unroll 1
+    for (; fetched < STAGES; fetched++) {
+        const int place = first + fetched * APART, end = SPECULATE ? T : length;
+        if (place >= end)
+            break;
+        fetch(stages + fetched * STAGE * 2, arrived + 8 * fetched, keys, values, place, end, member);
+    }
+    for (int n = fetched; n < STAGES; n++)
+        fetch_nothing();
+
+    const io_t *mine = q + ((long long)sequence * HQ + key_head * G + first_head) * D;
+    for (int i = threadIdx.x; i < HEADS * VECTORS; i += THREADS) {
+        const int h = i / VECTORS, at = i % VECTORS * 8;
+        uint4 x = {0, 0, 0, 0};
+        if (first_head + h < G)
+            x = *reinterpret_cast<const uint4 *>(mine + h * D + at);
+        *reinterpret_cast<uint4 *>(rows + h * ROW + at) = x;
+    }
+    __syncthreads();
+    unsigned query[PIECES][2];
+#pragma unroll
+    for (int c = 0; c < PIECES; c++)
+        load_two(query[c], shared_address(rows) + ((half * 8 + lane % 8) * ROW + c * 16 + lane / 8 % 2 * 8) * 2);
+
+    state s = {};
+    s.from[0] = s.from[1] = NOTHING;
+    int n = 0, stage = 0;
+    for (int place = first; place < length; place += APART) {
+        const unsigned at = stages + stage * STAGE * 2;
+        wait_for(arrived + 8 * stage, n, ring);
+        if (place + STEP > length) {                      // what lies past the length is no data
+            for (int i = member; i < 2 * STEP * VECTORS; i += TEAM)
+                if (place + i / VECTORS % STEP >= length)
+                    *reinterpret_cast<uint4 *>(own + stage * STAGE + i / VECTORS * ROW + i % VECTORS * 8) = uint4{0, 0, 0, 0};
+            team_sync(ring);
+        }
+        take(s, query, at, place, length, lane);
+        const int next = place + STAGES * APART;
+        if (next < length) {
+            team_sync(ring);
+            fetch(at, arrived + 8 * stage, keys, values, next, length, member);
+            fetched++;
+        } else {
+            fetch_nothing();
+        }
+        n++;
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+    }
+#if BULK
+    for (; n < fetched; n++)                              // asked for in vain
+        wait_for(arrived + 8 * (n % STAGES), n, ring);
+#else
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
+    team_sync(ring);
+
+    // Rings of the block: each one's part where its stages were.
+    float(*part)[STAGES * STAGE / 2] = reinterpret_cast<float(*)[STAGES * STAGE / 2]>(rows + HEADS * ROW);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int h = half * 8 + four * 2 + i;
+        const float sum = sum_of_eight(s.sum[i]);
+        if (group == 0)
+            part_from[ring][h] = s.from[i], part_sum[ring][h] = sum;
+#pragma unroll
+        for (int c = 0; c < PIECES; c++) {
+            part[ring][h * PART_ROW + c * 16 + group] = s.out[c][i];
+            part[ring][h * PART_ROW + c * 16 + 8 + group] = s.out[c][2 + i];
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < HEADS * (D / 4); i += THREADS) {
+        const int h = i / (D / 4), at = i % (D / 4) * 4, head = first_head + h;
+        if (head >= G)
+            break;
+        float from = NOTHING, total = 0;
+        float4 sum = {0, 0, 0, 0};
+#pragma unroll
+        for (int r = 0; r < RINGS; r++)
+            from = fmaxf(from, part_from[r][h]);
+#pragma unroll
+        for (int r = 0; r < RINGS; r++) {
+            const float factor = part_from[r][h] == NOTHING ? 0.0f : power(part_from[r][h] - from);
+            const float4 x = *reinterpret_cast<const float4 *>(&part[r][h * PART_ROW + at]);
+            sum.x += factor * x.x, sum.y += factor * x.y, sum.z += factor * x.z, sum.w += factor * x.w;
+            total += factor * part_sum[r][h];
+        }
+        *reinterpret_cast<float4 *>(&part[0][h * PART_ROW + at]) = sum;   // that this thread alone has read
+        if (at == 0)
+            block_from[h] = from, block_sum[h] = total;
+    }
+    meet();
+    for (int i = split * THREADS + threadIdx.x; i < HEADS * (D / 4); i += THREADS * SPLIT) {
+        const int h = i / (D / 4), at = i % (D / 4) * 4, head = first_head + h;
+        if (head >= G)
+            break;
+        float froms[SPLIT], sums[SPLIT], from = NOTHING, total = 0;
+        float4 x[SPLIT], sum = {0, 0, 0, 0};
+#pragma unroll
+        for (int r = 0; r < SPLIT; r++) {
+            froms[r] = load_from(&block_from[h], r);
+            sums[r] = load_from(&block_sum[h], r);
+            x[r] = load_four_from(&part[0][h * PART_ROW + at], r);
+            from = fmaxf(from, froms[r]);
+        }
+#pragma unroll
+        for (int r = 0; r < SPLIT; r++) {
+            const float factor = froms[r] == NOTHING ? 0.0f : power(froms[r] - from);
+            sum.x += factor * x[r].x, sum.y += factor * x[r].y, sum.z += factor * x[r].z, sum.w += factor * x[r].w;
+            total += factor * sums[r];
+        }
+        const float by = total > 0 ? 1.0f / total : 0.0f;
+        io_t *to = out + ((long long)sequence * HQ + key_head * G + head) * D + at;
+        narrow(to, sum.x * by), narrow(to + 1, sum.y * by), narrow(to + 2, sum.z * by), narrow(to + 3, sum.w * by);
+    }
+#if SPLIT > 1
+    meet();                                               // nobody leaves while another reads
+#endif
+}

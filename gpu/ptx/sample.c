@@ -1,0 +1,239 @@
+/*
+ * A sample of the blocks, where all of them would take too long. A launch begins as any other, in order; after a part of its budget it is
+ * clear what a block takes. Where all would go far beyond, those that have run stay, and of the others some are drawn from the seed, one
+ * in each of as many equal stretches; the last, the one before it and the corners of the grid are always among them. A cluster is one.
+ *
+ * Only what other blocks do not need may be left out: blocks that can pass something on to one another (ptx_talks) run all or not at all.
+ * What only a later launch needs is the caller's to see to: struct ptx_buffer, `partial`.
+ */
+#include "gpu/ptx/machine.h"
+#include "gpu/ptx/opcode.h"
+
+#include <string.h>
+#include <time.h>
+
+#define PILOT 8                 /* parts of the budget until it is decided */
+#define SHARE 4                 /* parts of the budget that a sample takes */
+#define LEAST_DRAWN 4
+#define ALWAYS 10               /* most that are not drawn */
+
+/* ---- may a block need another one? ---- */
+
+static bool orders_blocks(const char *name)
+{
+    static const char *const marks[] = {".acquire", ".release", ".acq_rel", ".relaxed", ".volatile", ".mmio", ".cv"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strstr(name, marks[i]))
+            return true;
+    return false;
+}
+
+static bool begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+
+static const char *talks(const struct ptx_module *m, const struct function *f)
+{
+    for (uint32_t i = f->stmt_first; i < f->stmt_first + f->stmt_count; i++) {
+        const char *name = ptx_name(m, m->stmts[i].opcode);
+        const bool memory = begins(name, "ld.") || begins(name, "st."), combines = begins(name, "atom.") || begins(name, "red.");
+        if (begins(name, "multimem.") || begins(name, "cp.reduce.") || begins(name, "griddepcontrol."))
+            return name;
+        if ((combines || (memory && orders_blocks(name))) && !strstr(name, ".shared"))
+            return name;
+    }
+    return NULL;
+}
+
+/* Other entries aside: whatever the kernel may call counts. */
+const char *ptx_talks(const struct ptx_module *m, const char *kernel)
+{
+    const char *found = NULL;
+    for (uint32_t i = 0; i < m->function_count && !found; i++) {
+        const struct function *f = &m->functions[i];
+        if (f->has_body && (!f->is_entry || strcmp(ptx_name(m, f->name), kernel) == 0))
+            found = talks(m, f);
+    }
+    return found;
+}
+
+/* ---- which ---- */
+
+struct drawn { uint64_t *list; uint64_t count; };
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void add(struct drawn *d, uint64_t unit, uint64_t low, uint64_t high)
+{
+    if (unit >= low && unit < high)
+        d->list[d->count++] = unit;
+}
+
+static void add_corners(struct drawn *d, const uint64_t size[3], uint64_t low, uint64_t high)
+{
+    const uint64_t all = size[0] * size[1] * size[2];
+    for (unsigned n = 0; n < 8; n++)
+        add(d, (n & 1 ? size[0] - 1 : 0) + size[0] * ((n & 2 ? size[1] - 1 : 0) + size[1] * (n & 4 ? size[2] - 1 : 0)), low, high);
+    add(d, 1, low, high);
+    add(d, all - 2, low, high);
+}
+
+static void sort_once(struct drawn *d)
+{
+    uint64_t kept = 0;
+    qsort(d->list, d->count, sizeof *d->list, by_number);
+    for (uint64_t i = 0; i < d->count; i++)
+        if (!kept || d->list[kept - 1] != d->list[i])
+            d->list[kept++] = d->list[i];
+    d->count = kept;
+}
+
+/* One of each of `wanted` stretches of [low, high), times `wide` units from there on. */
+static void add_drawn(struct drawn *d, uint64_t *state, uint64_t low, uint64_t high, uint64_t wanted, uint64_t wide)
+{
+    for (uint64_t n = 0; n < wanted; n++) {
+        const uint64_t from = low + (uint64_t)((double)(high - low) * (double)n / (double)wanted);
+        const uint64_t to = low + (uint64_t)((double)(high - low) * (double)(n + 1) / (double)wanted);
+        const uint64_t at = from + (to > from ? draw(state) % (to - from) : 0);
+        for (uint64_t k = 0; k < wide; k++)
+            d->list[d->count++] = at * wide + k;
+    }
+}
+
+/*
+ * After `done` clusters that took that part of the budget. False: all of them may as well run. The numbers of what is left are [low, high).
+ * By rows: clusters of equal y and z together, since what comes next joins their results.
+ */
+static bool choose(struct machine *m, uint64_t done, double used)
+{
+    struct ptx_sample *s = m->sample;
+    const struct ptx_launch *l = m->launch;
+    const uint64_t size[3] = {l->grid[0] / m->cluster[0], l->grid[1] / m->cluster[1], l->grid[2] / m->cluster[2]};
+    const uint64_t all = size[0] * size[1] * size[2], wide = s->rows && all / size[0] >= 2 * LEAST_DRAWN ? size[0] : 1;
+    const double each = used / (double)done, wish = 1.0 / SHARE - used;
+    if (each * (double)all <= 1)
+        return false;
+    uint64_t wanted = wish > each ? (uint64_t)(wish / each) / wide : 0;
+    wanted = wanted < LEAST_DRAWN ? LEAST_DRAWN : wanted;
+    const bool down = m->seed & PTX_SEED_DESCENDING;
+    const uint64_t low = down ? 0 : (done + wide - 1) / wide * wide, high = down ? (all - done) / wide * wide : all;
+    if (low >= high || wanted >= (high - low) / wide / 2)
+        return false;
+    struct drawn d = {.list = xarray(wanted * wide + ALWAYS + wide, sizeof *d.list)};
+    uint64_t state = s->seed;
+    for (uint64_t n = done; !down && n < low; n++)       /* the row that has begun */
+        d.list[d.count++] = n;
+    for (uint64_t n = high; down && n < all - done; n++)
+        d.list[d.count++] = n;
+    add_drawn(&d, &state, low / wide, high / wide, wanted, wide);
+    add_corners(&d, size, down ? 0 : done, down ? all - done : all);
+    sort_once(&d);
+    s->taken = true;
+    s->first = down ? 0 : done;
+    s->last = down ? all - done : all;
+    s->list = d.list, s->count = d.count;
+    return true;
+}
+
+static int64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Part of the budget that is used: of instructions or of time, whichever is more of its own. */
+static double used_of(const struct machine *m)
+{
+    const double instructions = (double)atomic_load(&m->instructions) / (double)m->sample->budget;
+    const double time = m->sample->cpu_ns ? (double)(cpu_ns() - m->sample_cpu_ns) / (double)m->sample->cpu_ns : 0;
+    return instructions > time ? instructions : time;
+}
+
+/* Of those that a sample of this many takes, the n-th, ascending. */
+static bool nth(const struct ptx_sample *s, uint64_t all, uint64_t n, uint64_t *ret)
+{
+    if (n < s->first)
+        *ret = n;
+    else if (n - s->first < s->count)
+        *ret = s->list[n - s->first];
+    else
+        *ret = s->last + (n - s->first - s->count);
+    return *ret < all;
+}
+
+bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit)
+{
+    struct ptx_sample *s = m->sample;
+    const bool down = m->seed & PTX_SEED_DESCENDING;
+    if (!s) {
+        *ret_turn = atomic_fetch_add(&m->next_block, 1);
+        *ret_unit = down ? all - 1 - *ret_turn : *ret_turn;
+        return *ret_turn < all;
+    }
+    pthread_mutex_lock(&m->sample_lock);
+    const uint64_t turn = *ret_turn = atomic_fetch_add(&m->next_block, 1);
+    const double used = s->taken ? 0 : used_of(m);
+    bool more = turn < all;
+    if (more && turn && used > m->sample_look) {
+        m->sample_drawn = choose(m, turn, used);
+        m->sample_look = used * 2;
+        m->sample_from = turn;
+    }
+    if (!s->taken) {
+        *ret_unit = down ? all - 1 - turn : turn;
+    } else if (m->sample_drawn) {                        /* decided in this run: what is drawn is what is left */
+        const uint64_t n = turn - m->sample_from;
+        more = n < s->count;
+        *ret_unit = more ? s->list[down ? s->count - 1 - n : n] : 0;
+    } else {
+        const uint64_t count = s->first + s->count + (all - s->last);
+        more = turn < count && nth(s, all, down ? count - 1 - turn : turn, ret_unit);
+    }
+    pthread_mutex_unlock(&m->sample_lock);
+    return more;
+}
+
+void sample_open(struct machine *m, struct ptx_sample *wanted)
+{
+    pthread_mutex_init(&m->sample_lock, NULL);
+    m->sample_look = 1.0 / PILOT;
+    m->sample_cpu_ns = cpu_ns();
+    m->sample = wanted && (wanted->taken || wanted->budget) && !m->history && !m->launch->dependent && !ptx_talks(m->module, m->launch->kernel) ? wanted : NULL;
+}
+
+void sample_close(struct machine *m)
+{
+    pthread_mutex_destroy(&m->sample_lock);
+}
+
+void ptx_sample_done(struct ptx_sample *s)
+{
+    free(s->list);
+    *s = (struct ptx_sample){.budget = 0};
+}
+
+/* ---- what all of them would come to ---- */
+
+void ptx_counts_scale(struct ptx_counts *c, uint64_t blocks, uint64_t most_sectors)
+{
+    if (!c->blocks || c->blocks >= blocks)
+        return;
+    const struct ptx_counts part = *c;
+    const double by = (double)blocks / (double)part.blocks;
+    uint64_t *fields = (uint64_t *)c;   /* all fields are uint64_t */
+    for (size_t i = 0; i < sizeof *c / sizeof *fields; i++)
+        fields[i] = (uint64_t)((double)fields[i] * by);
+    c->longest_warp_instructions = part.longest_warp_instructions;
+    c->dependent_loads = part.dependent_loads;
+    c->waited_grid = part.waited_grid;
+    c->reads_later = part.reads_later;
+    c->shadow_bytes = part.shadow_bytes;
+    c->modelled_blocks = part.modelled_blocks;
+    c->blocks = blocks;
+    c->unique_load_sectors = c->unique_load_sectors < most_sectors ? c->unique_load_sectors : most_sectors;
+    c->unique_store_sectors = c->unique_store_sectors < most_sectors ? c->unique_store_sectors : most_sectors;
+    c->dram_load_sectors = c->dram_load_sectors < most_sectors ? c->dram_load_sectors : most_sectors;
+}

@@ -1,0 +1,120 @@
+/*
+ * The judge where the emulator runs a sample of the blocks, which a small budget makes happen at a small shape: honest plans pass and
+ * their certificates say of how many blocks; what is wrong in all blocks, or in the last, is found; who leaves his outputs out does not
+ * pass for one whose blocks were left out; blocks that talk run all.
+ * Usage: test_judge_sampled OPS_DIR
+ */
+#include "core/certificate.h"
+#include "gpu/judge/judge.h"
+#include "tests/test.h"
+
+enum { ROWS = 512 };
+static struct op_set ops;
+static struct judge_config config = {.ops = &ops, .device = "sim", .threads = 2, .sample_budget = 400000};
+
+static const char source[] =
+    "__device__ float sum_of(const float *row) { float s = 0; for (int i = threadIdx.x; i < AXIS_N; i += 32) s += row[i] * row[i];\n"
+    "    for (int i = 16; i; i /= 2) s += __shfl_xor_sync(~0u, s, i); return s; }\n"
+    "extern \"C\" __global__ void rms(const float *x, const float *w, float *y, float eps) {\n"
+    "    const int row = blockIdx.x; const float factor = rsqrtf(sum_of(x + row * AXIS_N) / AXIS_N + eps);\n"
+    "    if (MODE == 3 && row % 16) return;\n"
+    "    if (MODE == 5 && row == AXIS_R - 2) for (volatile int n = 0; n >= 0; n = 1) ;\n"
+    "    const int shift = MODE == 4 && row == AXIS_R - 1 ? 1 : 0;\n"
+    "    for (int i = threadIdx.x; i < AXIS_N; i += 32)\n"
+    "        y[row * AXIS_N + i + shift] = x[row * AXIS_N + i] * factor * w[i] * (MODE == 1 || (MODE == 2 && row == AXIS_R - 1) ? 1.01f : 1.0f); }\n"
+    "extern \"C\" __global__ void sums(const float *x, float *sum) { const float s = sum_of(x + blockIdx.x * AXIS_N); if (!threadIdx.x) sum[blockIdx.x] = s; }\n"
+    "extern \"C\" __global__ void added(const float *x, float *sum) { const float s = sum_of(x + blockIdx.x * AXIS_N); if (!threadIdx.x) atomicAdd(sum + blockIdx.x, s); }\n"
+    "extern \"C\" __global__ void rows(const float *x, const float *w, const float *sum, float *y, float eps) {\n"
+    "    const int row = blockIdx.x; const float factor = rsqrtf(sum[row] / AXIS_N + eps);\n"
+    "    for (int i = threadIdx.x; i < AXIS_N; i += 32) y[row * AXIS_N + i] = x[row * AXIS_N + i] * factor * w[i]; }\n";
+
+#define ONE "{\"steps\":[{\"kernel\":\"rms\",\"grid\":[\"R\"],\"block\":[32],\"args\":[\"x\",\"weight\",\"y\",\"eps\"]}]}"
+#define TWO(memset, first) "{\"workspace\":[{\"name\":\"sum\",\"bytes\":\"4*R\"}],\"steps\":[" memset "{\"kernel\":\"" first "\",\"grid\":[\"R\"],\"block\":[32]," \
+    "\"args\":[\"x\",\"sum\"]},{\"kernel\":\"rows\",\"grid\":[\"R\"],\"block\":[32],\"args\":[\"x\",\"weight\",\"sum\",\"y\",\"eps\"]}]}"
+
+static bool judge(const char *plan, int mode, bool atomics, const char *how, struct judge_result *r, struct err *err)
+{
+    cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s,s:n}", "shape", "op", "rmsnorm", "axes", "R", ROWS, "N", 256, "dtypes", "io", "f32",
+                                           "target", "sm_90a", "mode", how, "baseline");
+    json_t *c = json_pack("{s:s,s:s,s:o,s:{s:i}}", "language", "cuda", "source", source, "plan", json_loads(plan, 0, NULL), "defines", "MODE", mode);
+    if (atomics)
+        json_put(c, "declares", json_pack("{s:b}", "atomics", 1));
+    json_put(task, "candidate", c);
+    *r = (struct judge_result){.gpu_ns = 0};
+    *err = (struct err){0};
+    return judge_run(&config, task, NULL, NULL, NULL, r, err);
+}
+
+static void expect(const char *plan, int mode, bool atomics, enum verdict_code code, const char *says)
+{
+    struct judge_result r;
+    struct err err;
+    bool ok = judge(plan, mode, atomics, "triage", &r, &err);
+    if (!ok || r.verdict.code != code)
+        fprintf(stderr, "mode %d of %s: %s: %s\n", mode, plan, ok ? verdict_name(r.verdict.code) : "", ok ? r.verdict.text : err.text);
+    check(ok && r.verdict.code == code && (!says || strstr(r.verdict.text, says)));
+    if (ok)
+        judge_result_done(&r);
+}
+
+/* What the certificate of a plan says: how many blocks were emulated, how many elements compared. */
+static void accepted(const char *plan, bool atomics, int64_t least, int64_t most, bool in_part)
+{
+    struct judge_result r;
+    struct err err;
+    bool ok = judge(plan, 0, atomics, "retest", &r, &err);
+    if (!ok || r.verdict.code != VERDICT_OK)
+        fprintf(stderr, "%s: %s\n", plan, ok ? r.verdict.text : err.text);
+    check(ok && r.verdict.code == VERDICT_OK && r.certificate);
+    if (!ok || !r.certificate)
+        return;
+    const json_t *emulate = certificate_phase(r.certificate, "emulate"), *correct = certificate_phase(r.certificate, "correct");
+    const int64_t some = json_int(emulate, "blocks_emulated", 0), all = json_int(emulate, "blocks_of_all", 0);
+    bool as_wanted = some >= least && some <= most && (some < all) == in_part;
+    if (!as_wanted)
+        fprintf(stderr, "%s: %lld of %lld blocks\n", plan, (long long)some, (long long)all);
+    check(as_wanted);
+    check(json_is_object(json_object_get(emulate, "sampled")) == in_part && json_is_object(json_object_get(correct, "sampled")) == in_part);
+    size_t i;
+    json_t *regime;
+    json_array_foreach(json_object_get(correct, "regimes"), i, regime) {
+        const int64_t elements = json_int(json_array_get(json_object_get(regime, "tensors"), 0), "elements", 0);
+        check(in_part ? elements > 8 * 256 && elements < ROWS * 256 / 4 : elements == ROWS * 256);
+    }
+    bool sound = certificate_check(r.certificate, &err);
+    if (!sound)
+        fprintf(stderr, "%s\n", err.text);
+    check(sound);
+    if (in_part) {                      /* that a part was emulated must be said */
+        json_object_del((json_t *)(uintptr_t)emulate, "sampled");
+        check(!certificate_check(r.certificate, &err));
+    }
+    judge_result_done(&r);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return child_main(argc, argv, NULL);
+    struct err err = {0};
+    struct toolkit_paths paths;
+    hash_init();
+    if (argc != 2 || !op_set_load(argv[1], &ops, &err)) {
+        fprintf(stderr, "usage: %s OPS_DIR: %s\n", argv[0], err.text);
+        return 2;
+    }
+    if (!toolkit_find(NULL, &paths, &err))
+        test_skip(err.text);
+    accepted(ONE, false, 9, ROWS / 4, true);
+    accepted(TWO("", "sums"), false, 9, ROWS / 2, true);
+    accepted(TWO("{\"memset\":\"sum\",\"value\":0},", "added"), true, ROWS + 9, ROWS + ROWS / 4, true);   /* the first runs whole, the second need not */
+    accepted(TWO("{\"memset\":\"sum\",\"value\":0},", "sums"), false, 2 * ROWS, 2 * ROWS, false);     /* what was left out would not show in the zeros */
+    expect(ONE, 1, false, VERDICT_WRONG_RESULT, NULL);
+    expect(ONE, 2, false, VERDICT_WRONG_RESULT, NULL);
+    expect(ONE, 3, false, VERDICT_UNSUPPORTED_ON_SIM, "too few to judge by");
+    expect(ONE, 4, false, VERDICT_OUT_OF_BOUNDS, NULL);
+    config.run_wall_ns = 1500000000;
+    expect(ONE, 5, false, VERDICT_TIMEOUT, NULL);
+    op_set_done(&ops);
+    return test_done();
+}
