@@ -56,7 +56,7 @@ finish(async () => {
   // live, on both pages
   await until(async () => (await overview.locator('article.job ol.steps').count()) === 1, 'the overview shows the judgement at work', LONG);
   await until(async () => (await rows(page)) >= 2, 'candidates come', LONG);
-  ok((await text(page, '[aria-label="Best"]')).includes('estimate'), 'on the emulator it is an estimate');
+  await until(async () => (await text(page, '[aria-label="Best"]')).includes('estimate'), 'on the emulator it is an estimate', LONG);
 
   // the service is stopped and started again, in the middle of the job
   await stop();
@@ -67,8 +67,8 @@ finish(async () => {
   await until(async () => (await text(page, '#main .state')) === 'done', 'the job goes on to its end', LONG);
   const list = await ask(`/v1/jobs/${job}/candidates?limit=200`);
   await until(async () => (await rows(page)) === list.candidates.length, 'every candidate is there, once');
-  const shown = await page.locator('[aria-label="Candidates"] .verdict').allInnerTexts();
-  is(shown.map((t) => t.split(' ')[1]), list.candidates.slice(0, shown.length).map((c) => c.verdict?.code ?? 'waiting'), 'with the verdicts that the service has');
+  const wanted = list.candidates.map((c) => c.verdict?.code ?? 'waiting').join();
+  await until(async () => (await page.locator('[aria-label="Candidates"] .verdict').allInnerTexts()).map((t) => t.split(' ')[1]).join() === wanted, `with the verdicts that the service has: ${wanted}`);
   await until(async () => (await overview.locator('[aria-label="Ended jobs"] tbody tr').count()) === 1, 'the overview has it among the ended ones');
   await until(async () => (await overview.locator('[aria-label="Last promoted kernels"] tbody tr').count()) === 1, 'and its kernel');
   is(await overview.locator('#main .evidence.measured').count(), 0, 'no estimate is called measured');

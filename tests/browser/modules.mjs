@@ -142,6 +142,9 @@ is(gridOf([1, 4].flatMap((B) => ['a', 'b'].map((op) => ({ shape_hash: `${op}${B}
 is(searchData([{ id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 }, { id: '1', number: 1, verdict: 'ok', time_ns: 4000 }, { id: '2', number: 2, verdict: 'race' }, { id: '3', number: 3, verdict: 'not_faster', time_ns: 6000 }]).data, [[1, 2, 3], [4, 4, 4], [4, null, 6]]);
 is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [['op', [['a', 2]]], ['target', [['x', 1]]]]);
 
+// ---- every module loads, with all that it imports
+for (const folder of ['lib', 'views', 'vendor']) for (const file of fs.readdirSync(`static/${folder}`)) if (file.endsWith('.js') && file !== 'uPlot.esm.js') { await import(`./static/${folder}/${file}`); checks++; }
+
 // ---- size, and what is not ours is what it says it is
 let packed = 0;
 for (const file of fs.readdirSync('static', { recursive: true })) if (fs.statSync(path.join('static', file)).isFile()) packed += zlib.gzipSync(fs.readFileSync(path.join('static', file)), { level: 9 }).length;
