@@ -19,7 +19,7 @@
 
 struct selftest_options {
     const struct op_set *ops;
-    const char *ops_dir, *cuda_home, *sandbox_minimum;
+    const char *ops_dir, *cuda_home, *sandbox_minimum, *need;
     const char *device;             /* "sim", "cuda:N", "cuda:N,cuda:M" */
     const char *threads;            /* of each judge's emulator; NULL: one a CPU, beside a card 2 */
     const char *card_lock;          /* file that other processes on the cards use too, ".cuda:N" behind it; NULL: there are none */

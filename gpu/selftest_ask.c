@@ -44,7 +44,7 @@ static json_t *task_of(const struct shape *shape, json_t *candidate, json_t *bas
 static bool judge(const struct selftest_ask *a, const struct selftest_place *at, const json_t *task, struct judge_answer *ret, struct err *err)
 {
     const struct spawn_config config = {.program = a->program, .ops_dir = a->o->ops_dir, .cuda_home = a->o->cuda_home, .device = at->device,
-                                        .sandbox_minimum = a->o->sandbox_minimum, .threads = a->threads, .card_lock = at->card_lock,
+                                        .sandbox_minimum = a->o->sandbox_minimum, .need = a->o->need, .threads = a->threads, .card_lock = at->card_lock,
                                         .wall_limit_ns = CASE_WALL_NS};
     struct err first = {0};
     return spawn_judge(&config, task, NULL, NULL, NULL, ret, &first) || spawn_judge(&config, task, NULL, NULL, NULL, ret, err);

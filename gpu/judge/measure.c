@@ -210,11 +210,11 @@ static int64_t choose_launches(struct session *x)
 /* Of a side's last block, a launch that nobody could foresee; whether there is one at all is as little foreseen. */
 static bool check_some(struct session *x, struct clocked *c, struct verdict *v, struct err *err)
 {
-    const int samples = x->effort.blocks * x->effort.pairs_in_block, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
-    if (c->checked >= wanted || random_u64() % (uint64_t)samples >= (uint64_t)wanted)
+    const int quads = x->effort.blocks * x->effort.pairs_in_block / 2, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
+    if (c->checked + (x->looking.c == c) >= wanted || random_u64() % (uint64_t)quads >= (uint64_t)wanted)
         return true;
     int64_t now_ns = clock_mono_ns();
-    STEP(check_timed_output(x->j, c, random_u64(), v, err));
+    STEP(check_timed_output(x, c, random_u64(), v, err));
     x->spent_ns[PART_OUTPUTS] += clock_mono_ns() - now_ns;
     x->since_ns += clock_mono_ns() - now_ns;
     return true;
@@ -334,9 +334,9 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     STEP(control(x, &before, controls, v, err));
     STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
-    STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, v, err));
+    STEP(check_timed_outputs(x, &x->mine, v, err));
     if (!x->alone)
-        STEP(check_timed_outputs(x->j, &x->base, x->effort.sets_checked, v, err));
+        STEP(check_timed_outputs(x, &x->base, v, err));
     a.checked = x->mine.checked;
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
@@ -359,6 +359,8 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     timer_rules(&c, &ret->rules, &ret->wall_gain);
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};
+    ret->pairs = p.list, ret->pair_count = p.count;
+    p.list = NULL;
     return true;
 }
 
@@ -431,9 +433,11 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
     struct judge_timing timing = {0};
     enum rule rule = RULE_RECORDS;
     STEP(prepare(&x, v, err));
-    if (!attempts(&x, &timing, v, err) || v->code != VERDICT_OK) {
+    const bool ok = attempts(&x, &timing, v, err);      /* false with a verdict: the baseline's, which is our failure */
+    check_timed_drop(&x);
+    if (!ok || v->code != VERDICT_OK) {
         timing_done(&timing);
-        return v->code != VERDICT_OK;
+        return ok;
     }
     json_put(timing.record, "spent_ns", spent_encode(&x));
     const struct rule_finding *against = rules_rejection(&timing.rules, &rule);

@@ -4,7 +4,7 @@
 // takes steps of 16 places in turn with the rings of all blocks of the sequence, STAGES steps under way at any time, copied by cp.async or
 // (BULK) a row at a time by the copy engine; nothing but its own warps waits for them. With SPECULATE the first ones are asked for before
 // the length is known. Scores and weighted values by the matrix unit, softmax as it goes. A second launch joins the blocks' results; it
-// may come (DEPENDENT) when the last steps are under way, or (2) at once, and then waits on the card for the first to end.
+// may come (DEPENDENT) when the last steps are under way, and then waits on the card for the first to end.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -215,9 +215,6 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     const int first = (split * RINGS + ring) * STEP;
     constexpr int APART = SPLIT * RINGS * STEP;           // from one step of a ring to its next
     const int length = lens[sequence];
-#if DEPENDENT == 2
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 #if BULK
     if (member == 0) {
 #pragma unroll
@@ -276,7 +273,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         n++;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
-#if DEPENDENT == 1
+#if DEPENDENT
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 #if BULK
