@@ -30,7 +30,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("timing/mode", TEXT, ALWAYS) X("timing/candidate/terms", PRESENT, EMULATED)                                                \
     X("roofline/bytes", NUMBER, ALWAYS) X("roofline/flops", NUMBER, ALWAYS) X("roofline/floor_ns", POSITIVE, ALWAYS)             \
     X("roofline/limit", TEXT, ALWAYS) X("roofline/fraction", POSITIVE, ALWAYS)                                                   \
-    X("needs/asked", PRESENT, ALWAYS) X("needs/missing", PRESENT, ALWAYS) X("sandbox/level", TEXT, ALWAYS) X("device/kind", TEXT, ALWAYS) X("device/name", TEXT, ALWAYS) X("device/target", TEXT, ALWAYS) \
+    X("sandbox/level", TEXT, ALWAYS) X("device/kind", TEXT, ALWAYS) X("device/name", TEXT, ALWAYS) X("device/target", TEXT, ALWAYS) \
     X("device/uuid", TEXT, MEASURED) X("device/driver", TEXT, MEASURED) X("toolkit/version", TEXT, ALWAYS)                       \
     X("proteus_version", TEXT, ALWAYS) X("times/started", TIME, ALWAYS) X("times/ended", TIME, ALWAYS)                           \
     X("phases/*/phase", TEXT, ALWAYS) X("phases/*/ms", NUMBER, ALWAYS)                                                           \
@@ -63,7 +63,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
-    X("phases/#retest/published", TEXT, RETESTED)                                                                              \
+    X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
     X("phases/#retest/occasions/*/ratio/median", POSITIVE, RETESTED) X("phases/#retest/occasions/*/decision", TEXT, RETESTED)    \
     X("phases/#retest/occasions/*/regimes/*/seed", SEED, RETESTED) X("phases/#retest/occasions/*/poisons/*", SEED, RETESTED)     \
