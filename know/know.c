@@ -56,15 +56,21 @@ bool know_open(const struct know_config *config, struct store *store, struct kno
     return true;
 }
 
+void know_stop(struct know *k)
+{
+    if (!k || !k->started)
+        return;
+    k->stopping = true;
+    know_wake(k);
+    pthread_join(k->thread, NULL);
+    k->started = false;
+}
+
 void know_close(struct know *k)
 {
     if (!k)
         return;
-    k->stopping = true;
-    if (k->started) {
-        know_wake(k);
-        pthread_join(k->thread, NULL);
-    }
+    know_stop(k);
     free(k->round_after);
     index_free(k->index);
     thesaurus_free(k->thesaurus);

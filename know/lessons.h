@@ -59,7 +59,8 @@ struct know_config {
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */
 bool know_open(const struct know_config *config, struct store *store, struct know **ret, struct err *err) MUST_CHECK;
 bool know_start(struct know *k, struct err *err) MUST_CHECK;   /* the thread that learns and consolidates */
-void know_close(struct know *k);         /* waits for the write in progress */
+void know_stop(struct know *k);          /* ends the thread, waits for what it is at; NULL is fine. All else goes on */
+void know_close(struct know *k);
 
 /* ---- finding ---- */
 /*

@@ -8,6 +8,7 @@
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/generate/agent.h"
 #include "server/llm/llm.h"
 #include "server/signing.h"
 #include "know/lessons.h"
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -38,8 +40,10 @@ struct server {
     struct store *store;
     struct auth *auth;
     struct know *know;
+    atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
     struct llm *llm;
+    int64_t consolidation_tokens;    /* spent; the knowledge layer's thread alone */
     struct http_server *http;
     struct app app;
     struct preset_set presets;
@@ -141,6 +145,7 @@ static bool open_llm(struct server *s, struct err *err)
         key.data[--key.size] = 0;
     const int64_t ms = 1000000;
     struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
+                             .limit_name = c->llm_limit_name,
                              .connect_ns = c->llm_connect_ms * ms, .first_byte_ns = c->llm_first_byte_ms * ms, .stall_ns = c->llm_stall_ms * ms,
                              .whole_ns = c->llm_whole_ms * ms, .answer_bytes = c->llm_answer_bytes, .output_tokens = c->llm_output_tokens,
                              .retries = (int)c->llm_retries, .backoff_ns = c->llm_backoff_ms * ms,
@@ -187,23 +192,65 @@ static bool open_state(struct server *s, struct err *err)
     return tokens_load(&s->app, err) && read_admin_tokens(s, err);
 }
 
+static bool is_stopping(void *ctx)
+{
+    return ((struct server *)ctx)->stopping;
+}
+
+/* On the knowledge layer's thread. */
+static bool measure_again(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+{
+    struct server *s = ctx;
+    struct comparison c;
+    if (!jobs_measure(s->jobs, a, b, is_stopping, s, &c, err))
+        return false;
+    *ret_ratio = c.ratio;
+    *ret_low = c.low;
+    *ret_high = c.high;
+    return true;
+}
+
+static bool ask_llm(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
+{
+    struct server *s = ctx;
+    struct llm_call stoppable = *call;
+    stoppable.stopped = is_stopping;
+    stoppable.ctx = s;
+    return llm_ask(s->llm, &stoppable, ret, account, err);
+}
+
+/* On the knowledge layer's thread. What this may spend since the start has a limit of its own: it is of no job. */
+static bool summarise(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err)
+{
+    struct server *s = ctx;
+    int64_t left = s->config.llm_consolidation_tokens - s->consolidation_tokens;
+    cleanup(llm_account) struct llm_account account = {.log = NULL};
+    struct agent_port port = {.ask = ask_llm, .ctx = s, .model = llm_model(s->llm), .protocol = llm_protocol(s->llm), .output_tokens = llm_output_tokens(s->llm)};
+    bool ok = agent_summarise(&port, lessons, left, &account, ret_situation, ret_action, err);
+    s->consolidation_tokens += llm_usage_total(&account.usage);
+    if (account.tries)
+        jobs_count_llm(s->jobs, LLM_CONSOLIDATION, &account);
+    return ok;
+}
+
 static bool open_knowledge(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
-                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus};
+                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
+                               .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
         return err_wrap(err, "the knowledge layer");
     s->app.know = s->know;
-    return know_start(s->know, err);
+    return true;
 }
 
 static struct spawn_config spawn_settings(const struct server *s)
 {
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
-                                 .sandbox_minimum = c->sandbox_minimum, .device = c->device,
+                                 .sandbox_minimum = c->sandbox_minimum, .need = c->need, .device = c->device,
                                  .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 
@@ -277,13 +324,15 @@ static bool start(struct server *s, struct err *err)
         .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know,
         .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
-    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
+    return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && know_start(s->know, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }
 
 static void stop(struct server *s)
 {
     if (s->http)
         http_stop(s->http, REQUEST_GRACE_NS);
+    s->stopping = true;
+    know_stop(s->know);              /* it may be asking the jobs for a judgement */
     if (s->jobs)
         jobs_stop(s->jobs);
     if (s->store)

@@ -1,0 +1,166 @@
+/*
+ * Jobs and what they learn: a search leaves its shape's effects and its candidates' outcomes, the next search is told, what it names moves, a
+ * restart loses nothing; and two candidates are measured against each other.
+ */
+#include "tests/test_jobs.h"
+
+#define JOB(rows) "{'op':'scale','reuse':'never','shapes':[{'R':" #rows ",'N':8}]}"
+#define TRIES 6
+
+static json_t *told_lessons;
+static char used[LESSON_ID_SIZE];
+
+/* Tries A = 0 to 5, whatever it knows; slower and slower. It names the lesson it was told of, if any. */
+static bool know_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
+{
+    (void)err;
+    if (in->past_count >= TRIES) {
+        ret->done = true;
+        snprintf(ret->reason, sizeof ret->reason, "enough");
+        return true;
+    }
+    json_decref(told_lessons);
+    told_lessons = json_incref((json_t *)(uintptr_t)in->lessons);
+    cleanup(str) char *source = in->past_count == TRIES - 1 ? xstrdup("time=2000 verdict=wrong_result ") : xfmt("time=%d ", 500 + 100 * in->past_count);
+    ret->candidate = candidate_doc(source);
+    const json_t *first = json_array_get(in->lessons, 1);
+    if (json_str(first, "id", NULL)) {
+        const char *id = json_str(first, "id", "");
+        snprintf(used, sizeof used, "%s", id);
+        lessons_used(ret->candidate, &id, 1);
+    }
+    ret->origin = json_pack("{s:s,s:{s:i}}", "template", "t", "params", "A", in->past_count);
+    return true;
+}
+
+static bool know_wants(const struct gen_input *in, int most, json_t **ret, struct err *err)
+{
+    (void)in, (void)most, (void)err;
+    *ret = json_array();
+    return true;
+}
+
+static const struct generator know_generator = {.name = "template", .propose = know_propose, .wants = know_wants};
+static const struct generator *find_know(const char *name)
+{
+    return strcmp(name, "template") == 0 ? &know_generator : NULL;
+}
+
+static void know_up(struct world *w)
+{
+    struct err err = {0};
+    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200}, w->store, &w->config.know, &err), &err);
+}
+
+static bool see_any(void *ctx, const char *id, const json_t *doc)
+{
+    (void)id, (void)doc;
+    ++*(int *)ctx;
+    return true;
+}
+
+static int count_of(struct world *w, enum store_kind kind)
+{
+    struct store_page page = {kind, NULL, NULL, 1000, false};
+    struct err err = {0};
+    int count = 0;
+    check(store_list(w->store, &page, see_any, &count, NULL, NULL, &err));
+    return count;
+}
+
+static void run(struct world *w, const char *request)
+{
+    char id[40];
+    snprintf(id, sizeof id, "%s", submit(w, request));
+    cleanup(json) json_t *job = wait_job(w, id);
+    check_str(json_str(job, "state", ""), "done");
+}
+
+static json_t *notes_of(struct world *w, const char *hash)
+{
+    json_t *notes = NULL;
+    struct err err = {0};
+    check(notes_retrieve(w->config.know, hash, NULL, 8, 0, &notes, &err));
+    return notes;
+}
+
+static void jobs_teach_and_are_taught(void)
+{
+    cleanup(world) struct world w = {0};
+    struct err err = {0};
+    world_open(&w);
+    w.config.find_generator = find_know;
+    know_up(&w);
+    world_start(&w);
+    run(&w, JOB(4));
+    check(!json_array_size(told_lessons));
+    check_int(count_of(&w, STORE_LEARN), TRIES + 1);         /* nothing has worked it off yet */
+    /* a restart in between: it is still there */
+    jobs_stop(w.jobs);
+    know_close(w.config.know);
+    store_close(w.store);
+    op_set_done(&w.ops);
+    signer_done(&w.signer);
+    world_open(&w);
+    know_up(&w);
+    world_start(&w);
+    check(know_work(w.config.know, &err));
+    check_int(count_of(&w, STORE_LEARN), 0);
+    check_int(count_of(&w, STORE_EFFECT), 1);
+    check_int(count_of(&w, STORE_LESSON), 1);
+    run(&w, JOB(8));
+    check(json_array_size(told_lessons) == 2 && *used);      /* the template's own effect, and that of A */
+    check(know_work(w.config.know, &err));
+    cleanup(json) json_t *lesson = NULL;
+    check(store_get(w.store, STORE_LESSON, used, &lesson, &err));
+    check_int(json_int(lesson, "uses", 0), TRIES);
+    check_int(json_int(lesson, "wins", 0), 1);               /* the first was the best; the others fall behind it, one is wrong */
+    check(strstr(json_str(lesson, "action", ""), "A=0") && strstr(json_str(lesson, "situation", ""), "2 shapes"));
+    check_int(count_of(&w, STORE_EFFECT), 2);
+    const json_t *shapes = json_object_get(json_object_get(lesson, "evidence"), "shapes");
+    cleanup(json) json_t *notes = notes_of(&w, json_string_value(json_array_get(shapes, 0)));
+    check_int(json_array_size(notes), 1);                    /* the same failure at both shapes is told once */
+    check_str(json_str(json_array_get(notes, 0), "verdict", ""), "wrong_result");
+    json_decref(told_lessons);
+    told_lessons = NULL;
+    know_close(w.config.know);
+}
+
+struct two { int count; char ids[2][LESSON_ID_SIZE]; char job[40]; };
+static bool take_two(void *ctx, const char *id, const json_t *doc)
+{
+    struct two *t = ctx;
+    if (!json_bool(doc, "is_baseline", false) && !strcmp(json_str(json_object_get(doc, "verdict"), "code", ""), "ok") && t->count < 2)
+        snprintf(t->ids[t->count++], LESSON_ID_SIZE, "%s", id);
+    return true;
+}
+
+static void two_candidates_are_measured_against_each_other(void)
+{
+    cleanup(world) struct world w = {0};
+    struct err err = {0};
+    struct two t = {0};
+    struct comparison c;
+    world_open(&w);
+    w.config.find_generator = find_know;
+    world_start(&w);
+    run(&w, JOB(4));
+    struct store_page page = {STORE_CANDIDATE, NULL, NULL, 1000, false};
+    check(store_list(w.store, &page, take_two, &t, NULL, NULL, &err) && t.count == 2);
+    bool ok = jobs_measure(w.jobs, t.ids[0], t.ids[1], NULL, NULL, &c, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok);
+    check(c.ratio > 0 && c.low <= c.ratio && c.high >= c.ratio);
+    check(!jobs_measure(w.jobs, t.ids[0], "cand_nothing", NULL, NULL, &c, &err) && err.code == ERR_NOT_FOUND);
+}
+
+int main(int argc, char **argv)
+{
+    judge_program = argc > 1 ? argv[1] : NULL;
+    hash_init();
+    log_threshold(LOG_ERROR + 1);
+    jobs_teach_and_are_taught();
+    two_candidates_are_measured_against_each_other();
+    return test_done();
+}
