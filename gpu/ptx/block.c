@@ -176,6 +176,7 @@ void block_start(struct block *b, uint64_t unit)
     if (m->frame_bytes)
         memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
+    b->bulk_depth = 0;
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];
         const uint64_t left = m->threads_block - (uint64_t)n * WARP_LANES;
