@@ -21,7 +21,7 @@
 #define IMPACT_SCALE 100.0               /* of BM25's impact, at most 1 + k1 */
 #define COSINE_SCALE 1000.0
 #define TAG_SCALE 200.0
-#define MOST_POSTINGS 150000             /* read for one kind of one query */
+#define MOST_POSTINGS 100000             /* read for one kind of one query */
 #define LIST_DEPTH 120                   /* of each ranked list */
 #define RRF_K 60.0
 #define ACTION_WEIGHT 0.8
@@ -34,18 +34,26 @@
 
 enum kind { KIND_TERM, KIND_NGRAM, KIND_TAG, KIND_TAG_BELOW };
 struct postings { uint64_t key; uint32_t count, capacity; uint32_t *items; };
-struct doc { char id[LESSON_ID_SIZE]; uint64_t content; float trust; uint8_t state, tag_count, dead; uint32_t tags[LESSON_MAX_TAGS]; };
+/* What decides whether a lesson is looked at at all, small enough for all of them to lie in a cache: tags that can exclude; more: there are more of them. */
+#define GATE_TAGS 3
+struct gate { uint32_t tags[GATE_TAGS]; uint8_t state, tag_count; bool dead, more; };
+struct doc { char id[LESSON_ID_SIZE]; uint64_t content; float trust; uint8_t tag_count; uint32_t tags[LESSON_MAX_TAGS]; };
 
 struct index {
     const struct thesaurus *thesaurus;
     int count, capacity, dead, in_state[3];
     struct doc *docs;
+    struct gate *gates;
     int *by_id, id_slots;                /* open addressing over docs; -1: empty */
     struct postings *table;
     int slots, used;
     char (*tags)[LESSON_TAG_BYTES];
     int tag_count, tag_capacity;
+    pthread_mutex_t lock;                /* guards spare alone: readers are many */
+    struct sums *spare;
 };
+/* Sums of a query, kept for the next: fresh pages cost more than the sums. */
+struct sums { struct sums *next; int capacity; float of[]; };
 
 struct index *index_new(const struct thesaurus *t)
 {
@@ -56,6 +64,7 @@ struct index *index_new(const struct thesaurus *t)
     ix->id_slots = 1024;
     ix->by_id = xarray((size_t)ix->id_slots, sizeof *ix->by_id);
     memset(ix->by_id, 0xff, (size_t)ix->id_slots * sizeof *ix->by_id);
+    pthread_mutex_init(&ix->lock, NULL);
     return ix;
 }
 
@@ -65,8 +74,14 @@ void index_free(struct index *ix)
         return;
     for (int i = 0; i < ix->slots; i++)
         free(ix->table[i].items);
+    for (struct sums *next; ix->spare; ix->spare = next) {
+        next = ix->spare->next;
+        free(ix->spare);
+    }
+    pthread_mutex_destroy(&ix->lock);
     free(ix->table);
     free(ix->docs);
+    free(ix->gates);
     free(ix->by_id);
     free(ix->tags);
     free(ix);
@@ -141,7 +156,7 @@ static void grow_ids(struct index *ix)
     ix->by_id = xarray((size_t)ix->id_slots, sizeof *ix->by_id);
     memset(ix->by_id, 0xff, (size_t)ix->id_slots * sizeof *ix->by_id);
     for (int i = 0; i < ix->count; i++)
-        if (!ix->docs[i].dead)
+        if (!ix->gates[i].dead)
             *id_slot(ix, ix->docs[i].id) = i;
 }
 
@@ -219,13 +234,14 @@ static uint64_t content_of(const json_t *lesson)
     return hash_text(tags, hash_text(json_str(lesson, "action", ""), hash_text(json_str(lesson, "situation", ""), 2)));
 }
 
-static void set_standing(struct index *ix, struct doc *d, const json_t *lesson, bool is_new)
+static void set_standing(struct index *ix, int doc, const json_t *lesson, bool is_new)
 {
     struct trust trust = trust_read(lesson);
-    ix->in_state[d->state] -= !is_new;
-    d->trust = (float)json_num(json_object_get(lesson, "trust"), "lower", trust_lower(&trust));
-    d->state = (uint8_t)lesson_state_of(lesson);
-    ix->in_state[d->state]++;
+    double lower = json_num(json_object_get(lesson, "trust"), "lower", -1);
+    ix->in_state[ix->gates[doc].state] -= !is_new;
+    ix->docs[doc].trust = (float)(lower >= 0 && lower <= 1 ? lower : trust_lower(&trust));
+    ix->gates[doc].state = (uint8_t)lesson_state_of(lesson);
+    ix->in_state[ix->gates[doc].state]++;
 }
 
 static void add_tags(struct index *ix, int doc, const json_t *lesson)
@@ -239,6 +255,10 @@ static void add_tags(struct index *ix, int doc, const json_t *lesson)
                 continue;
             uint32_t at = tag_index(ix, text);
             ix->docs[doc].tags[ix->docs[doc].tag_count++] = at;
+            if (!pass && ix->gates[doc].tag_count < GATE_TAGS)
+                ix->gates[doc].tags[ix->gates[doc].tag_count++] = at;
+            else
+                ix->gates[doc].more |= !pass;
             post_tag(ix, doc, text);
         }
 }
@@ -251,24 +271,25 @@ void index_put(struct index *ix, const json_t *lesson)
     uint64_t content = content_of(lesson);
     int *slot = id_slot(ix, id);
     if (*slot >= 0) {
-        struct doc *d = &ix->docs[*slot];
-        if (d->content == content) {
-            set_standing(ix, d, lesson, false);
+        if (ix->docs[*slot].content == content) {
+            set_standing(ix, *slot, lesson, false);
             return;
         }
-        ix->in_state[d->state]--;
-        d->dead = 1;
+        ix->in_state[ix->gates[*slot].state]--;
+        ix->gates[*slot].dead = true;
         ix->dead++;
     }
     if (ix->count == ix->capacity) {
         ix->capacity = ix->capacity ? 2 * ix->capacity : 256;
         ix->docs = xrealloc(ix->docs, (size_t)ix->capacity * sizeof *ix->docs);
+        ix->gates = xrealloc(ix->gates, (size_t)ix->capacity * sizeof *ix->gates);
     }
     int doc = ix->count++;
     ix->docs[doc] = (struct doc){.content = content};
+    ix->gates[doc] = (struct gate){.state = LESSON_ACTIVE};
     snprintf(ix->docs[doc].id, LESSON_ID_SIZE, "%s", id);
     *id_slot(ix, id) = doc;
-    set_standing(ix, &ix->docs[doc], lesson, true);
+    set_standing(ix, doc, lesson, true);
     cleanup(terms) struct terms terms = {0}, ngrams = {0};
     add_text(ix->thesaurus, lesson, &terms, &ngrams);
     post_terms(ix, doc, &terms);
@@ -305,14 +326,16 @@ static int judge_tag(const struct filter *f, const char *tag)
 /* Of a facet, one tag that fits is enough; those that exclude are first, facet by facet in no order. */
 static bool passes(const struct filter *f, int doc)
 {
-    const struct doc *d = &f->ix->docs[doc];
+    const struct gate *g = &f->ix->gates[doc];
+    const uint32_t *tags = g->more ? f->ix->docs[doc].tags : g->tags;
+    const int count = g->more ? f->ix->docs[doc].tag_count : g->tag_count;
     unsigned fits = 0, contradicts = 0;
-    if (d->dead || (!f->q->ended_too && d->state != LESSON_ACTIVE))
+    if (g->dead || (!f->q->ended_too && g->state != LESSON_ACTIVE))
         return false;
-    for (int i = 0; i < d->tag_count; i++) {
-        uint8_t *known = &f->known[d->tags[i]];
+    for (int i = 0; i < count; i++) {
+        uint8_t *known = &f->known[tags[i]];
         if (*known == TAG_UNKNOWN) {
-            const char *tag = f->ix->tags[d->tags[i]];
+            const char *tag = f->ix->tags[tags[i]];
             *known = (uint8_t)(judge_tag(f, tag) | tag_facet(tag) << 2);
         }
         if ((*known & 3) == TAG_FITS)
@@ -470,25 +493,49 @@ static void take_list(const struct ranked *list, int n, double weight, int which
     }
 }
 
-int index_find(const struct index *ix, const struct index_query *q, struct found *ret, int most)
+static struct sums *sums_take(struct index *ix)
+{
+    pthread_mutex_lock(&ix->lock);
+    struct sums *s = ix->spare;
+    if (s)
+        ix->spare = s->next;
+    pthread_mutex_unlock(&ix->lock);
+    if (s && s->capacity >= ix->count)
+        return s;
+    free(s);
+    s = xalloc(sizeof *s + ((size_t)ix->count + 1) * sizeof s->of[0]);
+    s->capacity = ix->count;
+    return s;
+}
+
+static void sums_give(struct index *ix, struct sums *s)
+{
+    pthread_mutex_lock(&ix->lock);
+    s->next = ix->spare;
+    ix->spare = s;
+    pthread_mutex_unlock(&ix->lock);
+}
+
+int index_find(struct index *ix, const struct index_query *q, struct found *ret, int most)
 {
     struct ranked list[LIST_DEPTH];
     struct union_of all = {.count = 0};
-    cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1), *memory = xarray((size_t)ix->count + 1, sizeof(float));
+    cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1);
+    struct sums *sums = sums_take(ix);
     const struct filter f = {ix, q, known};
     static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS};
     for (int which = 0; which < 3; which++) {
         if (q->without >> which & 1)
             continue;
-        if (which)
-            memset(memory, 0, (size_t)ix->count * sizeof(float));
+        memset(sums->of, 0, (size_t)ix->count * sizeof sums->of[0]);
         if (which == 0)
-            want_tags(ix, q, memory);
+            want_tags(ix, q, sums->of);
         else
-            want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), memory);
-        int n = take_best(&f, memory, list);
+            want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), sums->of);
+        int n = take_best(&f, sums->of, list);
         take_list(list, n, weights[which], which, &all);
     }
+    sums_give(ix, sums);
     for (int i = 0; i < all.count; i++) {
         struct lesson_parts *p = &all.list[i].parts;
         p->trust = ix->docs[all.list[i].doc].trust;

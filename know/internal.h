@@ -108,7 +108,7 @@ struct index_query {
     unsigned loose;                      /* bit set of facets that do not exclude */
 };
 /* The most promising, best first, at most `most`; how many. */
-int index_find(const struct index *ix, const struct index_query *q, struct found *ret, int most);
+int index_find(struct index *ix, const struct index_query *q, struct found *ret, int most);
 const char *index_id(const struct index *ix, int doc);
 /* Cosine over n-grams of two texts, 0 to 1: for duplicates. */
 double ngram_cosine(const struct terms *a, const struct terms *b);

@@ -50,11 +50,7 @@ struct know_config {
      * one's text stays.
      */
     bool (*summarise)(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err);
-    /* Vectors of texts by a model, all of `dims`; NULL: hashed n-grams. `model` names it: another name is another index. */
-    bool (*embed)(void *ctx, const char *const *texts, int count, int dims, float *ret, struct err *err);
-    int embed_dims;
-    const char *embed_model;
-    void *ctx;                           /* of all three */
+    void *ctx;                           /* of both */
 };
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */
 bool know_open(const struct know_config *config, struct store *store, struct know **ret, struct err *err) MUST_CHECK;

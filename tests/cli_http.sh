@@ -260,6 +260,41 @@ run 1 kernels $H
 has "$bad" 'rows are off'
 run 1 fetch $H
 
+# ---- lessons
+fresh
+L='{"id":"les_1","state":"active","tags":["op/scale"],"situation":"It \u001b[31mspills","action":"Unroll less.","evidence":{"basis":"signed","signed_by":"A","effect":{"ratio":1.2,"low":1.1,"high":1.3,"pairs":4},"measured":false},"trust":{"lower":0.5},"uses":3,"wins":2}'
+json GET_v1_lessons_q_spill%20stores_tag_symptom%2Fspill%2Cdtype%2Fbf16_op_scale_token_budget_300 <<<'{"lessons":['"$L"'],"next":null}'
+run 0 lessons search "spill stores" --op scale --tag symptom/spill --tag dtype/bf16 --token-budget 300
+sent 'q=spill(%20|\+)stores'
+sent 'tag=symptom%2Fspill%2Cdtype%2Fbf16'
+sent 'token_budget=300'
+has "$out" 'Unroll less'
+has "$out" '~1.2x \[1.1, 1.3\]'
+has "$out" 'helped 2'
+hasnt "$out" $'\x1b'
+json GET_v1_lessons <<<'{"lessons":[],"next":null}'
+run 0 lessons
+has "$out" 'no lessons'
+json GET_v1_lessons_les_1 <<<"$L"
+run 0 lessons show les_1 --json
+echo '{"tags":["op/scale"],"situation":"s","action":"a"}' >"$dir/lesson.json"
+answer POST_v1_lessons 201 application/json <<<"$L"
+run 0 lessons add "$dir/lesson.json" --signed-by "A. Operator"
+sent '"signed_by":"A. Operator"'
+json POST_v1_lessons_les_1_retire <<<"$L"
+run 0 lessons retire les_1 --reason wrong
+sent '"reason":"wrong"'
+json GET_v1_lessons_steps <<<'{"steps":[{"id":"step_1","kind":"merge","reason":"they say the same","time":"t","undone":false,"changes":[{"lesson":"les_1","before":{"state":"active"},"after":{"state":"superseded"}}]}]}'
+run 0 lessons steps
+has "$out" 'active to superseded'
+json POST_v1_lessons_steps_step_1_undo <<<'{"id":"step_1","undone":true}'
+run 0 lessons undo step_1
+has "$out" 'taken back'
+json GET_v1_notes_$H <<<'{"notes":[{"verdict":"race","count":3,"text":"the tile is overwritten"}]}'
+run 0 lessons notes $H
+has "$out" 'race  3 times'
+run 2 lessons nonsense x
+
 # ---- fetch: nothing is written unless it is verified
 fresh
 json GET_v1_kernels_$H <<<'{}'

@@ -131,6 +131,7 @@ int main(void)
     what_is_refused();
     a_lesson_lives_and_ends();
     there_is_a_limit();
+    check(ask(service.address, "GET", "/metrics", "", NULL, &answer) == 200 && strstr(buf_cstr(&answer.body), "proteus_lessons_active 4\n"));
     only_an_admin_signs_and_ends();
     know_close(know);
     service_down();

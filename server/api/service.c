@@ -2,6 +2,7 @@
 #include "server/api/api.h"
 
 #include "core/clock.h"
+#include "know/lessons.h"
 
 #include <errno.h>
 #include <string.h>
@@ -97,6 +98,13 @@ static const struct metric jobs_metrics[] = {
     {NULL, NULL, NULL, NULL},
 };
 
+static const struct metric know_metrics[] = {
+    {"active", "proteus_lessons_active", "gauge", "Lessons that are given to searches."},
+    {"superseded", "proteus_lessons_superseded", "gauge", "Lessons in whose place another stands."},
+    {"retired", "proteus_lessons_retired", "gauge", "Lessons that have ended."},
+    {NULL, NULL, NULL, NULL},
+};
+
 static void write_head(struct buf *to, const char *name, const char *type, const char *help)
 {
     buf_fmt(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -187,6 +195,8 @@ void metrics_get(const struct request *req, struct response *res)
         write_tables(to, json_object_get(store, "kinds"));
     }
     write_metrics(to, jobs_metrics, jobs);
+    cleanup(json) json_t *know = app->know ? know_stats(app->know) : NULL;
+    write_metrics(to, know_metrics, know);
     write_llm(to, json_object_get(jobs, "llm"));
     write_devices(to, app->devices);
     res->status = 200;
