@@ -40,7 +40,7 @@ static bool know_wants(const struct gen_input *in, int most, json_t **ret, struc
     return true;
 }
 
-static const struct generator know_generator = {"template", know_propose, know_wants};
+static const struct generator know_generator = {.name = "template", .propose = know_propose, .wants = know_wants};
 static const struct generator *find_know(const char *name)
 {
     return strcmp(name, "template") == 0 ? &know_generator : NULL;

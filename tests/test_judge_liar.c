@@ -24,7 +24,7 @@ enum lie {
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
-    UNKNOWN_TO_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
+    UNKNOWN_TO_SIM, TOO_LONG_FOR_SIM, ENDLESS_ON_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
 };
 
 /* ---- the device ---- */
@@ -117,6 +117,12 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
     if ((p->lie == UNKNOWN_TO_SIM || p->lie == DIFFERS_LATE) && p->on_sim) {
         fault->code = VERDICT_UNSUPPORTED_ON_SIM;
         snprintf(fault->text, sizeof fault->text, "an instruction that the emulator does not know");
+        return true;
+    }
+    if ((p->lie == TOO_LONG_FOR_SIM || p->lie == ENDLESS_ON_SIM) && p->on_sim) {
+        fault->code = VERDICT_TIMEOUT;
+        fault->detail = json_pack("{s:s}", "limit", p->lie == ENDLESS_ON_SIM ? "instructions" : "wall");
+        snprintf(fault->text, sizeof fault->text, "the launch ran longer than the emulator may");
         return true;
     }
     if (p->lie == OUR_ERROR)
@@ -447,6 +453,10 @@ static void test_measured(void)
         {SERIES_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         /* Where the emulator has not looked a hundred launches are compared, however long they take. */
         {UNKNOWN_TO_SIM, -1, "triage", 0, VERDICT_OK, NULL},
+        /* What is too long for the emulator is for the card to show; what executes many times a counted baseline's instructions does not end. */
+        {TOO_LONG_FOR_SIM, SAME_SPEED, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
+        {SAME_SPEED, TOO_LONG_FOR_SIM, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
+        {ENDLESS_ON_SIM, SAME_SPEED, "triage", 0, VERDICT_TIMEOUT, "longer than the emulator may"},
         {DIFFERS_LATE, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 88 after the module was loaded gives other bits"},
         {DIFFERS_LATE_SEEN_ON_SIM, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */
@@ -478,6 +488,7 @@ static void test_needs(void)
         {NULL, "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_IMPLAUSIBLE, "no audit of the launches"}},
         {"watch", "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_IMPLAUSIBLE, "who else was on the card"}},
         {"emulation", "cuda:0", {UNKNOWN_TO_SIM, -1, "full", 0, VERDICT_IMPLAUSIBLE, "the emulator did not run it"}},
+        {"emulation", "cuda:0", {TOO_LONG_FOR_SIM, -1, "full", 0, VERDICT_IMPLAUSIBLE, "longer than the emulator may"}},
         {"none", "cuda:0", {UNKNOWN_TO_SIM, -1, "full", 0, VERDICT_OK, NULL}},
         {"emulation,private-memory", "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_OK, NULL}},
         {NULL, "cuda:7", {TWICE_AS_FAST, SAME_SPEED, "triage", ERR_UNAVAILABLE, 0, "can reach the memory of the process"}},

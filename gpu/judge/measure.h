@@ -47,6 +47,12 @@ json_t *samples_encode(const struct session *x, const struct pairs *p);
 json_t *measure_record(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a, json_t *controls);
 json_t *spent_encode(const struct session *x);
 
+/* ---- measure_setup.c ---- */
+/* bytes_least 0: as a guess has it. */
+bool measure_sets(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err) MUST_CHECK;
+/* Chooses how many; how many bytes of sets they need where there are too few now, else 0. */
+int64_t measure_launches(struct session *x);
+
 /* ---- measure_outputs.c ---- */
 /* How many launches' outputs of a side are compared with the reference in an attempt: the candidate's more than the baseline's. */
 int timed_outputs_wanted(const struct clocked *c, int beside);
