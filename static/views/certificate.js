@@ -109,22 +109,23 @@ const OUTCOMES = {
   rejected: '✕ refused',
   not_done: '– not tried',
 };
+const ruleText = (r) =>
+  [
+    r.why,
+    r.found,
+    ...Object.entries(r.figures ?? {}).map(
+      ([k, v]) => `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`,
+    ),
+  ]
+    .filter((t) => typeof t === 'string')
+    .join('; ')
+    .slice(0, 400);
 const rules = (c) =>
   Array.isArray(c.rules) && c.rules.length
     ? table(
         'Rules on timers and the audit',
         ['#', 'Rule', 'Outcome', 'Why or how much'],
-        c.rules.map((r) => [
-          r.rule,
-          r.what,
-          OUTCOMES[r.outcome] ?? r.outcome,
-          r.why ??
-            Object.entries(r)
-              .filter(([k]) => !['rule', 'what', 'outcome'].includes(k))
-              .map(([k, v]) => `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`)
-              .join('; ')
-              .slice(0, 400),
-        ]),
+        c.rules.map((r) => [r.rule, r.what, OUTCOMES[r.outcome] ?? r.outcome, ruleText(r)]),
       )
     : el('p', null, 'There are none in this certificate.');
 

@@ -90,8 +90,8 @@ function measured(words) {
       ),
     },
     rules: [
-      { rule: 1, what: 'the records are the plan’s launches', outcome: 'pass', records: 64 },
-      { rule: 5, what: `a launch takes as long by the records ${words}`, outcome: 'flag', why: words },
+      { rule: 1, what: 'the records are the plan’s launches', outcome: 'ok', figures: { records: 64 } },
+      { rule: 5, what: `a launch takes as long by the records ${words}`, outcome: 'flag', found: words },
     ],
   };
 }
