@@ -207,7 +207,7 @@ static bool script_wants(const struct gen_input *in, int most, json_t **ret, str
     return true;
 }
 
-static const struct generator wanting_generator = {"template", script_propose, script_wants};
+static const struct generator wanting_generator = {.name = "template", .propose = script_propose, .wants = script_wants};
 static const struct generator *find_wanting(const char *name)
 {
     return strcmp(name, "template") == 0 ? &wanting_generator : find_generator(name);

@@ -106,7 +106,7 @@ static void run_one(const struct shape *s, const struct tensor *tensors, const s
     emulate(s, tensors, plan, module, (const void *const *)inputs, schedule, &m, why, size);
     for (int t = 0; t < s->op->tensor_count && !*why; t++) {
         struct compare_result r;
-        const struct compare_case c = {s->op, &tensors[t], right[t], m.buffers[t].data, NULL, inputs[t], NULL};
+        const struct compare_case c = {.op = s->op, .tensor = &tensors[t], .reference = right[t], .got = m.buffers[t].data, .before = inputs[t]};
         if (!right[t])
             continue;
         compare_tensor(&c, &r);
