@@ -1,7 +1,7 @@
 # The front door: CMake does the work. `make help` lists the targets.
 # CUDA_HOME=/path/to/cuda names the toolkit (default: $CUDA_HOME, then /usr/local/cuda).
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long bench bench-kernels dist build programs install-packages install-test-packages install-bench-packages \
+.PHONY: help demo test test-long bench bench-kernels bench-dashboard screenshots dist build programs install-packages install-test-packages install-bench-packages \
 	install-browser-packages clean
 export CUDA_HOME
 
@@ -25,6 +25,12 @@ bench-kernels: programs ## on a machine with a card: kernels for every operator 
 	@scripts/build.sh bench_kernels
 	@scripts/bench-kernels.sh
 
+bench-dashboard: install-browser-packages ## how smooth the dashboard stays: 10,000 candidates, 5,000 kernels, 1,000 events a second, in Chromium
+	@scripts/browser.sh bench.mjs static
+
+screenshots: programs install-browser-packages ## every page of the dashboard in both themes, of a real job on the emulator (build/screenshots)
+	@scripts/browser.sh screenshots.mjs build/release/bin/proteusd static
+
 dist: programs ## dist/: a folder that runs on any x86-64 Linux with glibc 2.36 or newer and the toolkit
 	@scripts/dist.sh
 
@@ -43,9 +49,9 @@ install-test-packages: ## the same for the tests
 install-bench-packages: ## the same for the benchmarks
 	@scripts/packages.sh build bench
 
-install-browser-packages: ## Chromium and playwright-core, for the dashboard's test in a browser (large; skipped without)
+install-browser-packages: ## Chromium, playwright-core and axe-core, for the dashboard's tests in a browser (large; skipped without)
 	@scripts/packages.sh browser
-	@npm install --silent --no-audit --no-fund --prefix build/browser playwright-core@1.65.1
+	@npm install --silent --no-audit --no-fund --prefix build/browser playwright-core@1.65.1 axe-core@4.14.1
 
 clean: ## remove build/ and dist/
 	rm -rf build dist

@@ -63,7 +63,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
-    X("phases/#retest/published", NUMBER, RETESTED)                                                                              \
+    X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
     X("phases/#retest/occasions/*/ratio/median", POSITIVE, RETESTED) X("phases/#retest/occasions/*/decision", TEXT, RETESTED)    \
     X("phases/#retest/occasions/*/regimes/*/seed", SEED, RETESTED) X("phases/#retest/occasions/*/poisons/*", SEED, RETESTED)     \
@@ -209,6 +209,21 @@ static bool check_regimes(const json_t *regimes, struct err *err)
     return true;
 }
 
+/* A measured retest has three occasions, and what is published is what came of all of them. */
+static bool check_retest(const json_t *c, struct err *err)
+{
+    const json_t *retest = certificate_phase(c, "retest");
+    const size_t count = json_array_size(json_object_get(retest, "occasions"));
+    const bool measured = !strcmp(json_str(c, "evidence", ""), "measured");
+    const double ratio = json_num(retest, "ratio", 0), published = json_num(json_object_get(c, "speedup"), "median", 0);
+    if (!retest)
+        return true;
+    if (measured && (count < CERTIFICATE_OCCASIONS || json_int(json_object_get(c, "timing"), "occasions_pooled", 0) != (json_int_t)count))
+        return err_set(err, ERR_INVALID, "its retest has %zu occasions, not all of them in the published figure: there must be %d", count, CERTIFICATE_OCCASIONS);
+    return (ratio <= published * 1.000001 && ratio >= published * 0.999999) ||
+           err_set(err, ERR_INVALID, "the published speed-up (%.6g) is not the retest's (%.6g)", published, ratio);
+}
+
 /* ---- fresh ---- */
 
 /* What must not come twice: seeds, poisons, process nonces. As keys of an object. */
@@ -273,5 +288,5 @@ bool certificate_check(const json_t *certificate, struct err *err)
     json_array_foreach(json_object_get(certificate_phase(certificate, "retest"), "occasions"), i, occasion)
         if (!check_regimes(json_object_get(occasion, "regimes"), err))
             return err_wrap(err, "occasion %zu", i + 1);
-    return certificate_fresh(certificate, err);
+    return check_retest(certificate, err) && certificate_fresh(certificate, err);
 }

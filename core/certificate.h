@@ -8,6 +8,7 @@
 #pragma once
 #include "core/json.h"
 
+#define CERTIFICATE_OCCASIONS 3     /* of a retest on a card */
 #define CERTIFICATE_FORMAT "proteus-certificate-v1"
 
 /* ERR_INVALID names the first item that is missing or does not fit, by its path. */

@@ -21,7 +21,7 @@
 #define FILE_LIMIT_BYTES ((size_t)4 << 20)
 
 struct options {
-    const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *threads, *card_lock;
+    const char *ops_dir, *cuda_home, *python, *device, *sandbox_minimum, *need, *threads, *card_lock;
     const char *shape, *candidate, *baseline, *mode, *target, *op_digest;
     const char *corpus, *only, *shard, *part, *json, *resume, *jobs, *merge;
     int argument_count;
@@ -36,6 +36,7 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto); selftest: also several cards, comma between (default: sim)"},
     {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
      "none, limits, filtered or isolated: refuse to run below it (default: none)"},
+    {"--need", "LIST", FLAG(need), "what a verdict on a card must rest on: audit, watch, private-memory, emulation, or none (default: " NEEDS_DEFAULT ")"},
     {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
     {"--card-lock", "FILE", FLAG(card_lock), "judgements that share a card share this file, and take turns (default: the card is ours)"},
     {"--shape", "JSON|@FILE", FLAG(shape), "judge-file: {\"op\",\"axes\",\"dtypes\"?,\"target\"?}"},
@@ -50,7 +51,8 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--part", "PART", FLAG(part), "selftest: all, or fast: a case for each kind of defence (default: all)"},
     {"--shard", "K/N", FLAG(shard), "selftest: every N-th case, from the K-th"},
     {"--jobs", "N", FLAG(jobs), "selftest: judges at the same time (default: one a CPU; beside a card, which one at a time has, three of four)"},
-    {"--merge", "FILE", FLAG(merge), "selftest: runs nothing; writes the table of the results in the files given (each by --resume) to FILE, - for stdout"},
+    {"--merge", "FILE", FLAG(merge),
+     "selftest: runs nothing; writes the table of the results in the files given (each by --resume) to FILE, - for stdout"},
     {"--resume", "FILE", FLAG(resume), "selftest: keep results in FILE; cases whose results are there are not run again"},
     {"--json", "FILE", FLAG(json), "selftest: write results as JSON; judge-file: verdict, figures and certificate"},
 };
@@ -440,7 +442,7 @@ static int run_canaries(const struct options *o, const struct judge_config *c)
 
 static int run_selftest(const struct options *o, const struct judge_config *c)
 {
-    const struct selftest_options s = {.ops = c->ops, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .sandbox_minimum = o->sandbox_minimum,
+    const struct selftest_options s = {.ops = c->ops, .ops_dir = o->ops_dir, .cuda_home = o->cuda_home, .sandbox_minimum = o->sandbox_minimum, .need = o->need,
                                        .device = o->device && *o->device ? o->device : "sim", .corpus = o->corpus, .only = o->only,
                                        .shard = o->shard, .part = o->part, .json = o->json, .resume = o->resume, .jobs = o->jobs,
                                        .threads = o->threads, .card_lock = o->card_lock};
@@ -482,6 +484,7 @@ static int run_command(size_t which, int argc, char **argv)
                                    .python = o.python,
                                    .device = o.device,
                                    .sandbox_minimum = o.sandbox_minimum,
+                                   .need = o.need,
                                    .threads = (int)threads,
                                    .card_lock = o.card_lock};
     if (commands[which].needs_ops && !load_ops(&o, &ops, &err)) {

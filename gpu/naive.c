@@ -214,7 +214,8 @@ static void card_wait_prepared(pid_t pid, struct card_answer *a)
 {
     const int64_t until_ns = clock_mono_ns() + CARD_WALL_NS;
     siginfo_t gone = {0};
-    while (!atomic_load(&a->prepared) && clock_mono_ns() < until_ns && waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && !gone.si_pid)
+    while (!atomic_load(&a->prepared) && clock_mono_ns() < until_ns
+           && waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 && !gone.si_pid)
         clock_sleep_ns(LOOK_NS);
 }
 

@@ -19,7 +19,7 @@
 
 struct selftest_options {
     const struct op_set *ops;
-    const char *ops_dir, *cuda_home, *sandbox_minimum;
+    const char *ops_dir, *cuda_home, *sandbox_minimum, *need;
     const char *device;             /* "sim", "cuda:N", "cuda:N,cuda:M" */
     const char *threads;            /* of each judge's emulator; NULL: one a CPU, beside a card 2 */
     const char *card_lock;          /* file that other processes on the cards use too, ".cuda:N" behind it; NULL: there are none */
@@ -38,7 +38,8 @@ int selftest_run(const struct selftest_options *o);
  * is missing in them is said in the table and counts as neither caught nor accepted. Of o: ops, corpus, device (the kind of it).
  */
 struct selftest_totals;
-bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret, struct err *err) MUST_CHECK;
+bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret,
+                    struct err *err) MUST_CHECK;
 char *selftest_default_corpus(void);
 
 /* ---- cases, for the runner and for tests of the corpus itself ---- */

@@ -44,7 +44,7 @@ static json_t *task_of(const struct shape *shape, json_t *candidate, json_t *bas
 static bool judge(const struct selftest_ask *a, const struct selftest_place *at, const json_t *task, struct judge_answer *ret, struct err *err)
 {
     const struct spawn_config config = {.program = a->program, .ops_dir = a->o->ops_dir, .cuda_home = a->o->cuda_home, .device = at->device,
-                                        .sandbox_minimum = a->o->sandbox_minimum, .threads = a->threads, .card_lock = at->card_lock,
+                                        .sandbox_minimum = a->o->sandbox_minimum, .need = a->o->need, .threads = a->threads, .card_lock = at->card_lock,
                                         .wall_limit_ns = CASE_WALL_NS};
     struct err first = {0};
     return spawn_judge(&config, task, NULL, NULL, NULL, ret, &first) || spawn_judge(&config, task, NULL, NULL, NULL, ret, err);
@@ -127,8 +127,8 @@ static bool retest_was_fresh(const struct judge_answer *a, char *why, size_t siz
     return fresh;
 }
 
-static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r, char **ret_ptx,
-                       struct err *err)
+static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r,
+                       char **ret_ptx, struct err *err)
 {
     cleanup(json) json_t *baseline = NULL, *task = NULL;
     cleanup(judge_answer) struct judge_answer answer = {0};
@@ -206,7 +206,8 @@ static bool naive_case(struct selftest_ask *a, const struct selftest_place *at, 
     return true;
 }
 
-bool selftest_ask_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r, struct err *err)
+bool selftest_ask_case(struct selftest_ask *a, const struct selftest_place *at, const struct selftest_case *c, struct selftest_result *r,
+                       struct err *err)
 {
     cleanup(str) char *ptx = NULL;
     int64_t from_ns = clock_mono_ns();

@@ -67,7 +67,8 @@ static bool write_text(const char *path, const struct buf *text, struct err *err
     return true;
 }
 
-bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret, struct err *err)
+bool selftest_merge(const struct selftest_options *o, const char *path, int count, char *const *files, struct selftest_totals *ret,
+                    struct err *err)
 {
     cleanup(selftest_corpus) struct selftest_corpus corpus = {0};
     cleanup(str) char *dir = o->corpus ? xstrdup(o->corpus) : selftest_default_corpus();

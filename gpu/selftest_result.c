@@ -78,8 +78,8 @@ static bool take_line(const char *text, size_t size, const struct selftest_corpu
     return false;
 }
 
-bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results, int *ret_stale,
-                           struct err *err)
+bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results,
+                           int *ret_stale, struct err *err)
 {
     cleanup(buf) struct buf text = {0};
     int stale = 0;

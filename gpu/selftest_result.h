@@ -15,9 +15,12 @@ void selftest_decide(const struct selftest_case *c, struct selftest_result *r);
 json_t *selftest_result_encode(const struct selftest_case *c, const struct selftest_result *r);
 /* True: the line is of this case, as it is now, and of a device of that kind. */
 bool selftest_result_take(const json_t *doc, const struct selftest_case *c, const char *device, struct selftest_result *ret);
-/* Each line of the file that is of a case of the corpus goes to that case's result; later lines win. *ret_stale (may be NULL): lines of cases that are another now. */
-bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results, int *ret_stale,
-                           struct err *err) MUST_CHECK;
+/*
+ * Each line of the file that is of a case of the corpus goes to that case's result; later lines win. *ret_stale (may be NULL): lines of
+ * cases that are another now.
+ */
+bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results,
+                           int *ret_stale, struct err *err) MUST_CHECK;
 void selftest_result_show(const struct selftest_case *c, const struct selftest_result *r);
 
 struct selftest_totals { int attacks, caught, honest, accepted, beside, not_fooled, rows; int64_t gpu_ns, naive_gpu_ns; };

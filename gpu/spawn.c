@@ -161,6 +161,7 @@ static bool words_make(struct words *w, const struct spawn_config *c, const char
         {"--cuda-home", c->cuda_home},
         {"--python", c->python},
         {"--sandbox-minimum", c->sandbox_minimum},
+        {"--need", c->need},
         {"--device", c->device},
         {"--threads", c->threads},
         {"--card-lock", c->card_lock},

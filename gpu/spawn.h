@@ -15,6 +15,7 @@ struct spawn_config {
     const char *cuda_home;          /* NULL: the judge looks */
     const char *python;             /* for candidates in Triton; NULL: the judge looks */
     const char *sandbox_minimum;    /* "none", "limits", "filtered", "isolated"; NULL: none */
+    const char *need;               /* what a verdict on a card must rest on (gpu/judge/judge.h); NULL: the judge's default */
     const char *device;             /* "auto", "sim", "cuda:N" */
     const char *threads;            /* of its emulator; NULL: one a CPU */
     const char *card_lock;          /* file that judges of one card share; NULL: there is one at a time */

@@ -177,6 +177,7 @@ static bool check(const struct config *c, struct err *err)
         return err_set(err, ERR_INVALID, "--data is empty; it must name a folder");
     return one_of(c->sandbox_minimum, "none limits filtered isolated", "sandbox-minimum", err) &&
            one_of(c->llm_protocol, "openai anthropic", "llm-protocol", err) &&
+           one_of(c->llm_limit_name, "max_tokens max_completion_tokens", "llm-limit-name", err) &&
            one_of(c->new_signing_key, "no yes", "new-signing-key", err) &&
            one_of(c->log_level, "debug info warn error", "log-level", err);
 }

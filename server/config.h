@@ -21,6 +21,7 @@
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
     T(python, "python", NULL, false, "the python whose Triton compiles candidates in Triton; default: python3")                \
+    T(need, "need", "audit,watch,private-memory", false, "what a verdict on a card must rest on, else it is held: audit, watch, private-memory, emulation; or none") \
     T(sandbox_minimum, "sandbox-minimum", "none", false, "refuse to judge below this level: none, limits, filtered, isolated")    \
     T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N")                                                     \
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \
@@ -30,6 +31,7 @@
     T(llm_url, "llm-url", NULL, false, "a language model's endpoint for jobs of generator llm, such as https://host/v1; default: none")   \
     T(llm_protocol, "llm-protocol", "openai", false, "what it speaks: openai (chat completions) or anthropic (messages)")              \
     T(llm_model, "llm-model", NULL, false, "the name of the model to ask for")                                                        \
+    T(llm_limit_name, "llm-limit-name", "max_tokens", false, "what openai's protocol calls an answer's limit: max_tokens, or max_completion_tokens") \
     T(llm_key, "llm-key", NULL, true, "the endpoint's key; better in the environment (PROTEUS_LLM_KEY) or a file")                    \
     T(llm_key_file, "llm-key-file", NULL, false, "a file that holds the key")                                                         \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
@@ -79,6 +81,7 @@
     N(llm_output_tokens, "llm-output-tokens", 16000, 256, 1000000, "tokens", "the most asked for in one answer")                       \
     N(llm_prompt_tokens, "llm-prompt-tokens", 24000, 4096, 1000000, "tokens", "the most in one prompt, as estimated from its bytes")   \
     N(llm_job_tokens, "llm-job-tokens", 1000000, 1024, 1000000000, "tokens", "budget of a job of generator llm that names none")       \
+    N(llm_consolidation_tokens, "llm-consolidation-tokens", 100000, 0, 1000000000, "tokens", "for summaries of lessons by the model, since the start; 0: none") \
     N(llm_failures, "llm-failures", 3, 1, 100, "times", "answers in a row without a candidate, which end the search for a shape")      \
     T(seeds, "seeds", NULL, false, "a file of settings to try first, [{shape,template,params}], such as those that were fast elsewhere") \
     N(baseline_triage, "baseline-triage", 0, 0, 1, "no or yes", "1: a baseline is judged in full only where nothing beats it")        \

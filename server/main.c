@@ -8,6 +8,7 @@
  */
 #include "server/api/api.h"
 #include "server/config.h"
+#include "server/generate/agent.h"
 #include "server/llm/llm.h"
 #include "server/signing.h"
 #include "know/lessons.h"
@@ -42,6 +43,7 @@ struct server {
     atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
     struct llm *llm;
+    int64_t consolidation_tokens;    /* spent; the knowledge layer's thread alone */
     struct http_server *http;
     struct app app;
     struct preset_set presets;
@@ -143,6 +145,7 @@ static bool open_llm(struct server *s, struct err *err)
         key.data[--key.size] = 0;
     const int64_t ms = 1000000;
     struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
+                             .limit_name = c->llm_limit_name,
                              .connect_ns = c->llm_connect_ms * ms, .first_byte_ns = c->llm_first_byte_ms * ms, .stall_ns = c->llm_stall_ms * ms,
                              .whole_ns = c->llm_whole_ms * ms, .answer_bytes = c->llm_answer_bytes, .output_tokens = c->llm_output_tokens,
                              .retries = (int)c->llm_retries, .backoff_ns = c->llm_backoff_ms * ms,
@@ -207,12 +210,36 @@ static bool measure_again(void *ctx, const char *a, const char *b, double *ret_r
     return true;
 }
 
+static bool ask_llm(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
+{
+    struct server *s = ctx;
+    struct llm_call stoppable = *call;
+    stoppable.stopped = is_stopping;
+    stoppable.ctx = s;
+    return llm_ask(s->llm, &stoppable, ret, account, err);
+}
+
+/* On the knowledge layer's thread. What this may spend since the start has a limit of its own: it is of no job. */
+static bool summarise(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err)
+{
+    struct server *s = ctx;
+    int64_t left = s->config.llm_consolidation_tokens - s->consolidation_tokens;
+    cleanup(llm_account) struct llm_account account = {.log = NULL};
+    struct agent_port port = {.ask = ask_llm, .ctx = s, .model = llm_model(s->llm), .protocol = llm_protocol(s->llm), .output_tokens = llm_output_tokens(s->llm)};
+    bool ok = agent_summarise(&port, lessons, left, &account, ret_situation, ret_action, err);
+    s->consolidation_tokens += llm_usage_total(&account.usage);
+    if (account.tries)
+        jobs_count_llm(s->jobs, LLM_CONSOLIDATION, &account);
+    return ok;
+}
+
 static bool open_knowledge(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
-                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again, .ctx = s};
+                               .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
+                               .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
         return err_wrap(err, "the knowledge layer");
     s->app.know = s->know;
@@ -223,7 +250,7 @@ static struct spawn_config spawn_settings(const struct server *s)
 {
     const struct config *c = &s->config;
     return (struct spawn_config){.program = c->judge, .runner = c->runner, .ops_dir = s->ops_dir, .cuda_home = c->cuda_home, .python = c->python,
-                                 .sandbox_minimum = c->sandbox_minimum, .device = c->device,
+                                 .sandbox_minimum = c->sandbox_minimum, .need = c->need, .device = c->device,
                                  .card_lock = s->card_lock, .wall_limit_ns = c->judge_wall_seconds * 1000000000};
 }
 

@@ -14,17 +14,28 @@ const pages = {
   jobs: ['overview', () => import('./views/job.js').then((m) => m.job)],
   submit: ['submit', () => import('./views/submit.js').then((m) => m.submit)],
   candidates: ['overview', () => import('./views/candidate.js').then((m) => m.candidate)],
-  kernels: ['kernels', (id) => (id ? import('./views/kernel.js').then((m) => m.kernel) : import('./views/kernels.js').then((m) => m.kernels))],
+  kernels: [
+    'kernels',
+    (id) => (id ? import('./views/kernel.js').then((m) => m.kernel) : import('./views/kernels.js').then((m) => m.kernels)),
+  ],
   knowledge: ['knowledge', () => import('./views/knowledge.js').then((m) => m.knowledge)],
   operators: ['operators', () => import('./views/operators.js').then((m) => m.operators)],
   devices: ['devices', () => import('./views/devices.js').then((m) => m.devices)],
 };
 
-let view = null, opening = 0;
+let view = null,
+  opening = 0;
 
 // ---- drawing: at most once a frame, and seldom enough that it takes a small part of the time; at once after what the user did
-const MIN_MS = 80, MOST_MS = 600, SHARE = 12, AT_ONCE_MS = 400;
-let waiting = 0, framed = false, last = 0, cost = 0, acted = -Infinity;
+const MIN_MS = 80,
+  MOST_MS = 600,
+  SHARE = 12,
+  AT_ONCE_MS = 400;
+let waiting = 0,
+  framed = false,
+  last = 0,
+  cost = 0,
+  acted = -Infinity;
 
 function frame() {
   waiting = 0;
@@ -33,16 +44,31 @@ function frame() {
   requestAnimationFrame(() => {
     framed = false;
     last = performance.now();
-    try { view?.update(); } finally { cost = performance.now() - last; }
+    try {
+      view?.update();
+    } finally {
+      cost = performance.now() - last;
+    }
   });
 }
 
 function draw() {
   if (framed) return;
-  const now = performance.now(), wait = now - acted < AT_ONCE_MS ? 0 : last + Math.min(MOST_MS, Math.max(MIN_MS, cost * SHARE)) - now;
-  if (wait <= 4) { clearTimeout(waiting); frame(); } else waiting ||= setTimeout(frame, wait);
+  const now = performance.now(),
+    wait = now - acted < AT_ONCE_MS ? 0 : last + Math.min(MOST_MS, Math.max(MIN_MS, cost * SHARE)) - now;
+  if (wait <= 4) {
+    clearTimeout(waiting);
+    frame();
+  } else waiting ||= setTimeout(frame, wait);
 }
-for (const type of ['click', 'input', 'change']) document.addEventListener(type, () => { acted = performance.now(); }, true);
+for (const type of ['click', 'input', 'change'])
+  document.addEventListener(
+    type,
+    () => {
+      acted = performance.now();
+    },
+    true,
+  );
 
 function tell(problem) {
   const box = byId('notice');
@@ -65,22 +91,38 @@ function connection(name, until) {
 }
 
 const feed = new Feed({ change: draw, connection, problem: tell, ready: draw });
-const ctx = { feed, get state() { return feed.state; }, draw, tell, go: (hash) => { location.hash = hash; } };
+const ctx = {
+  feed,
+  get state() {
+    return feed.state;
+  },
+  draw,
+  tell,
+  go: (hash) => {
+    location.hash = hash;
+  },
+};
 
 // ---- routes
 function place() {
   const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
   let parts = [];
-  try { parts = path.split('/').map(decodeURIComponent); } catch { /* not an address of ours */ }
+  try {
+    parts = path.split('/').map(decodeURIComponent);
+  } catch {
+    /* not an address of ours */
+  }
   return { name: parts[0] ?? '', id: parts[1] ?? null, query: new URLSearchParams(query) };
 }
 
 async function route(first) {
   if (location.hash === '#main') return;
-  const { name, id, query } = place(), mine = ++opening;
+  const { name, id, query } = place(),
+    mine = ++opening;
   const [nav, load] = Object.hasOwn(pages, name) ? pages[name] : pages[''];
   for (const a of document.querySelectorAll('[data-nav]')) {
-    if (a.dataset.nav === nav) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current');
+    if (a.dataset.nav === nav) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
   }
   let next;
   try {
@@ -96,7 +138,10 @@ async function route(first) {
   view = next;
   document.title = next.title ? `${next.title} – Proteus` : 'Proteus';
   replace(byId('main'), next.nodes);
-  if (first !== true) { window.scrollTo(0, 0); byId('main').focus({ preventScroll: true }); }
+  if (first !== true) {
+    window.scrollTo(0, 0);
+    byId('main').focus({ preventScroll: true });
+  }
   next.update();
 }
 
@@ -110,11 +155,19 @@ function setUpTheme() {
   const theme = (name) => {
     document.documentElement.dataset.theme = name;
     byId('theme').textContent = { system: 'Theme: auto', light: 'Theme: light', dark: 'Theme: dark' }[name];
-    try { localStorage.setItem('proteus-theme', name); } catch { /* private mode */ }
+    try {
+      localStorage.setItem('proteus-theme', name);
+    } catch {
+      /* private mode */
+    }
     window.dispatchEvent(new Event('proteus-theme'));
   };
   let saved = 'system';
-  try { saved = localStorage.getItem('proteus-theme') ?? 'system'; } catch { /* private mode */ }
+  try {
+    saved = localStorage.getItem('proteus-theme') ?? 'system';
+  } catch {
+    /* private mode */
+  }
   theme(themes.includes(saved) ? saved : 'system');
   byId('theme').addEventListener('click', () => theme(themes[(themes.indexOf(document.documentElement.dataset.theme) + 1) % 3]));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => window.dispatchEvent(new Event('proteus-theme')));
@@ -126,12 +179,30 @@ function again() {
 }
 
 byId('token').addEventListener('click', askToken);
-byId('token-form').addEventListener('submit', () => { token.set(byId('token-input').value.trim()); byId('token-input').value = ''; again(); });
-byId('token-forget').addEventListener('click', () => { token.set(''); byId('token-dialog').close(); again(); });
-byId('skip').addEventListener('click', (e) => { e.preventDefault(); byId('main').focus(); });
+byId('token-form').addEventListener('submit', () => {
+  token.set(byId('token-input').value.trim());
+  byId('token-input').value = '';
+  again();
+});
+byId('token-forget').addEventListener('click', () => {
+  token.set('');
+  byId('token-dialog').close();
+  again();
+});
+byId('skip').addEventListener('click', (e) => {
+  e.preventDefault();
+  byId('main').focus();
+});
 setUpTheme();
 window.addEventListener('hashchange', route);
-window.addEventListener('online', () => { if (byId('connection').dataset.state !== 'live') feed.start(); });
-setInterval(() => { if (view?.ages || ![...feed.state.jobs.values()].every(ended)) { view?.tick?.(); draw(); } }, 30000);   // "2 min ago" goes on
+window.addEventListener('online', () => {
+  if (byId('connection').dataset.state !== 'live') feed.start();
+});
+setInterval(() => {
+  if (view?.ages || ![...feed.state.jobs.values()].every(ended)) {
+    view?.tick?.();
+    draw();
+  }
+}, 30000); // "2 min ago" goes on
 route(true);
 feed.start();

@@ -53,6 +53,36 @@ BENCH_ONLY='topk_softmax tp=1 batch=1' ok "what is done is not done again" bench
 ok "and it says so" has "nothing is left to do" "$dir/out"
 ok "the file is as it was" cmp -s "$R" "$dir/before.json"
 
+# times of settings: merged, seeds, a cell that nobody judged, aims by numbers
+times() { # OPERATOR AXES NS...
+    local op=$1 axes=$2 comma= n=0
+    shift 2
+    echo '{"device":{"name":"NVIDIA H200"},"times":['
+    for ns; do
+        echo "$comma{\"ns\":$ns,\"least_ns\":$ns,\"most_ns\":$ns,\"shape\":{\"op\":\"$op\",\"axes\":{$axes},\"dtypes\":{\"io\":\"bf16\"},\"target\":\"sm_90a\"},\"params\":$([ $n = 0 ] && echo null || echo "{\"template\":\"rows\",\"WARPS\":$n}")}"
+        comma=, n=$((n + 1))
+    done
+    echo ']}'
+}
+K=$build/bin/bench_kernels T=$dir/t.json S=$build/share/proteus
+times rmsnorm '"R":4,"N":3072,"weight_offset":1' 2000 1950 1900 1990 >"$dir/a.json"
+times topk_softmax '"R":64,"E":256,"k":8' 3000 1500 >"$dir/b.json"
+times rmsnorm '"R":4,"N":3072,"weight_offset":1' 2000 1980 >"$dir/c.json"
+ok "times are merged" "$K" settings "$dir/all.json" "$dir/a.json" "$dir/b.json" "$dir/c.json"
+ok "the fastest first, a later figure instead of an earlier" [ "$(grep -o '"ns":[0-9.]*' "$dir/all.json" | tr '\n' ' ')" = '"ns":2000.0 "ns":1900.0 "ns":1980.0 "ns":1990.0 "ns":3000.0 "ns":1500.0 ' ]
+ok "and again they are the same" "$K" settings "$dir/again.json" "$dir/all.json"
+ok "byte by byte" cmp -s "$dir/all.json" "$dir/again.json"
+ok "seeds" "$K" seeds "$S" "$source/tests/bench" "$dir/seeds.json" "$dir/all.json"
+ok "two a shape, the fastest first" [ "$(grep -o '"WARPS":[0-9]*' "$dir/seeds.json" | tr '\n' ' ')" = '"WARPS":2 "WARPS":1 "WARPS":1 ' ]
+ok "timed cells" "$K" timed "$S" "$source/tests/bench" "$T" "$dir/all.json"
+ok "are marked" grep -qE '^\| rmsnorm \| 1, 8 \| 4 \| 1.90° \| 2.00° \| 1.05° \| 1.94 \| 1.02 \|.*\*\*missed\*\*: 1.02 of 1.15 \|' "$dir/t.md"
+ok "no aim, no verdict" grep -qE '^\| topk_softmax \| 1, 8 \| 64 \| 1.50° .* - \|$' "$dir/t.md"
+ok "what is missed is listed by numbers" grep -qE '^- rmsnorm tp=1 batch=4: 1.021 of 1.15 over fastest; 1.90 us; byte floor 0.0[0-9] us' "$dir/t.md"
+ok "0 of 1" has "## Aims: 0 of 1 met" "$dir/t.md"
+ok "none of them was judged" [ "$("$K" judged "$T")" = 0 ]
+ok "they are still to do" [ "$(list 1/1 "$T" | wc -l)" = "$(wc -l <"$dir/all")" ]
+ok "what was judged is not" [ "$("$K" judged "$R")" = 2 ]
+ok "a judged cell stays beside a timed one" "$K" merge "$dir/m2.json" "$R" "$R"
 # what is not of this device or this cell
 sed 's/"name":"emulator[^"]*"/"name":"another card"/' "$R" >"$dir/other.json"
 ok "files of two devices are not merged" not "$build/bin/bench_kernels" merge "$dir/m.json" "$R" "$dir/other.json" 2>/dev/null

@@ -88,6 +88,12 @@ static void requests_are_of_the_protocol(void)
     check_str(json_str(body, "model", ""), "scripted");
     check(json_bool(body, "stream", false) && json_int(body, "max_tokens", 0) == 4000 && !json_object_get(body, "tools"));
     check_str(json_str(json_array_get(json_object_get(body, "messages"), 0), "role", ""), "system");
+    llm_server_play(&server, dir, (const char *const[]){"---\nhello\n", NULL});
+    struct llm_config newer = config_for("openai");
+    newer.limit_name = "max_completion_tokens";
+    cleanup(outcome) struct outcome n = ask_with(&newer, (struct llm_call){0});
+    cleanup(json) json_t *newer_body = llm_server_body(&server, 0);
+    check(n.ok && json_int(newer_body, "max_completion_tokens", 0) == 4000 && !json_object_get(newer_body, "max_tokens"));
     cleanup(outcome) struct outcome p = ASK("anthropic", "as anthropic\n---\nhello\n");
     cleanup(json) json_t *second = llm_server_body(&server, 0);
     check(p.ok && llm_server_has_header(&server, 0, "POST /v1/messages HTTP/1.1") && llm_server_has_header(&server, 0, "x-api-key: " KEY));
@@ -204,7 +210,7 @@ static void endless_text_is_cut(void)
     static const char *const scripts[] = {
         "fill 104857600\npiece 4000\n---\nfifty bytes of text, again and again and again...\n",
         "as openai-whole\nfill 4000000\n---\nfifty bytes of text, again and again and again...\n",
-        "as raw\nheader Content-Type: text/event-stream\nfill 104857600\n---\n: a comment, and nothing but comments, one after the other\n",
+        "as raw\nheader Content-Type: text/event-stream\nfill 104857600\n---\n: a comment, and nothing but comments, one after the other\n\n",
         "as raw\nheader Content-Type: text/event-stream\nfill 20000000\n---\ndata: one line that does not end "};
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         cleanup(outcome) struct outcome o = ASK("openai", scripts[i]);
@@ -291,7 +297,7 @@ static void no_call_is_made_that_cannot_be_paid(void)
 static void settings_are_checked(void)
 {
     static const struct { const char *url, *protocol, *model, *key, *names; } bad[] = {
-        {"ftp://x", "openai", "m", "", "--llm-url"}, {"http://user:pw@x", "openai", "m", "", "--llm-url"}, {"http://x", "soap", "m", "", "--llm-protocol"},
+        {"ftp://x", "openai", "m", "", "--llm-url"}, {"http://user:pw@x", "openai", "m", "", "--llm-url"}, {"http://x/v1?key=abc", "openai", "m", "", "--llm-url"}, {"http://x", "soap", "m", "", "--llm-protocol"},
         {"http://x", "openai", "", "", "--llm-model"}, {"http://x", "openai", "m", "two words", "--llm-key"}, {"http://x", "openai", "m", "a\r\nX: y-12345", "--llm-key"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct llm_config c = {.url = bad[i].url, .protocol = bad[i].protocol, .model = bad[i].model, .key = bad[i].key};

@@ -115,16 +115,17 @@ static json_t *candidate_with(enum conduct conduct)
 {
     json_t *c = json_object();
     json_put_str(c, "language", "cuda");
-    json_put_str(c, "source", "extern \"C\" __global__ void k(const float *x, const float *w, float *y, float eps) { y[threadIdx.x] = x[threadIdx.x] * w[threadIdx.x] + eps; }");
-    json_put(c, "plan", json_pack("{s:[{s:s,s:[i],s:[i],s:i,s:[s,s,s,s]}]}", "steps", "kernel", "k", "grid", 1, "block", 128, "shared_bytes", (int)conduct, "args",
-                                  "x", "weight", "y", "eps"));
+    json_put_str(c, "source", "extern \"C\" __global__ void k(const float *x, const float *w, float *y, float eps) "
+                              "{ y[threadIdx.x] = x[threadIdx.x] * w[threadIdx.x] + eps; }");
+    json_put(c, "plan", json_pack("{s:[{s:s,s:[i],s:[i],s:i,s:[s,s,s,s]}]}", "steps", "kernel", "k", "grid", 1, "block", 128, "shared_bytes",
+                                  (int)conduct, "args", "x", "weight", "y", "eps"));
     return c;
 }
 
 static bool judge(enum conduct conduct, struct judge_result *r, struct err *err)
 {
-    cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256, "dtypes", "io", "f32",
-                                           "target", "sm_90a", "mode", "triage");
+    cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i},s:{s:s},s:s},s:s}", "shape", "op", "rmsnorm", "axes", "R", 3, "N", 256,
+                                           "dtypes", "io", "f32", "target", "sm_90a", "mode", "triage");
     json_put(task, "candidate", candidate_with(conduct));
     json_put(task, "baseline", candidate_with(HONEST));
     *r = (struct judge_result){.gpu_ns = 0};

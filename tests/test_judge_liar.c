@@ -20,16 +20,16 @@ enum lie {
     BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY,
+    DIFFERS_WHEN_TIMED, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
-    UNKNOWN_TO_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
+    UNKNOWN_TO_SIM, TOO_LONG_FOR_SIM, ENDLESS_ON_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
 };
 
 /* ---- the device ---- */
 
-struct device { char kind[8]; enum lie lie; int watched; };
+struct device { char kind[8]; enum lie lie; int watched; bool pageable; };
 struct device_program {
     enum lie lie;
     const struct shape *shape;
@@ -47,6 +47,7 @@ static bool liar_open(const char *id, struct device **ret, struct err *err)
     (void)err;
     struct device *d = xalloc(sizeof *d);
     snprintf(d->kind, sizeof d->kind, "%s", strncmp(id, "cuda", 4) == 0 ? "cuda" : "sim");
+    d->pageable = strcmp(id, "cuda:7") == 0;
     *ret = d;
     return true;
 }
@@ -61,6 +62,7 @@ static bool liar_info(struct device *d, struct device_info *ret, struct err *err
     (void)err;
     *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .uuid = "GPU-of-the-test", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
     snprintf(ret->kind, sizeof ret->kind, "%s", d->kind);
+    ret->pageable_memory_access = d->pageable;
     return true;
 }
 
@@ -115,6 +117,12 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
     if ((p->lie == UNKNOWN_TO_SIM || p->lie == DIFFERS_LATE) && p->on_sim) {
         fault->code = VERDICT_UNSUPPORTED_ON_SIM;
         snprintf(fault->text, sizeof fault->text, "an instruction that the emulator does not know");
+        return true;
+    }
+    if ((p->lie == TOO_LONG_FOR_SIM || p->lie == ENDLESS_ON_SIM) && p->on_sim) {
+        fault->code = VERDICT_TIMEOUT;
+        fault->detail = json_pack("{s:s}", "limit", p->lie == ENDLESS_ON_SIM ? "instructions" : "wall");
+        snprintf(fault->text, sizeof fault->text, "the launch ran longer than the emulator may");
         return true;
     }
     if (p->lie == OUR_ERROR)
@@ -200,7 +208,7 @@ static bool liar_estimate(struct device_program *p, const struct device_run_resu
 static bool liar_calibrate(struct device *d, json_t **ret, struct err *err)
 {
     (void)err;
-    *ret = json_pack("{s:f,s:f}", "node_ns", 500.0, "copy_bytes_per_ns", d->lie == SLOW_MEMORY ? 0.5 : 4000.0);
+    *ret = json_pack("{s:f,s:f}", "node_ns", 500.0, "copy_bytes_per_ns", d->lie == SLOW_MEMORY ? 0.3 : 4000.0);
     return true;
 }
 
@@ -221,8 +229,15 @@ static bool liar_block(struct device_program *p, const struct device_time_block 
         snprintf(fault->text, sizeof fault->text, "an illegal access");
         return true;
     }
-    double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
+    if (p->lie == DIFFERS_WHEN_TIMED && p->blocks > 50) {
+        fault->code = VERDICT_NON_DETERMINISTIC;
+        snprintf(fault->text, sizeof fault->text, "a timed launch gave other bits");
+        return true;
+    }
+    double ns = p->lie == TWICE_AS_FAST || p->lie == SKIPS_WHEN_TIMED || p->lie == SKIPS_AT_FIRST || p->lie == HIDES_WORK ? 5000 : p->lie == SLOWER ? 20000 : p->lie == IMPOSSIBLY_FAST ? 3 : 10000;
     double noise = rng_normal(p->lie == NOISY ? 7 : p->seed ^ (uint64_t)getpid(), 1, (uint64_t)p->blocks) * (p->lie == NOISY || (p->lie == SHAKY_AT_FIRST && p->blocks < 300) ? 0.3 : 0.002);
+    if (p->lie == UNEVEN)               /* each process is another by up to a fifth */
+        ns = 5000 * (1 + 0.2 * (double)(rng_mix(p->seed) >> 40) * 0x1p-24);
     if (p->lie == DRIFTS)
         noise += (double)p->blocks * 0.01;
     p->blocks++;
@@ -291,7 +306,7 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
         memcpy(to[i] + bytes - split, p->base[i], split);
     }
     compute(p, (float *)x, (float *)w, ret_bytes);
-    if (p->lie == SKIPS_WHEN_TIMED)
+    if (p->lie == SKIPS_WHEN_TIMED || (p->lie == SKIPS_AT_FIRST && p->blocks < 250))
         memset(ret_bytes, 0x7f, (size_t)p->tensors[t].bytes);
     return true;
 }
@@ -307,7 +322,7 @@ static const struct device_ops liar = {
 /* ---- the tests ---- */
 
 static struct op_set ops;
-static struct judge_config config = {.ops = &ops, .threads = 2, .own_device = true, .run_wall_ns = 2500000000};
+static struct judge_config config = {.ops = &ops, .threads = 2, .own_device = true, .run_wall_ns = 2500000000, .need = "none"};
 
 static json_t *candidate_with(enum lie lie)
 {
@@ -388,7 +403,7 @@ static void test_runs(void)
         /* What the baseline does is never the candidate's fault. */
         {HONEST, ZEROS, "triage", ERR_INTERNAL, 0, "baseline"},
         {HONEST, CRASH, "triage", ERR_UPSTREAM, 0, "baseline"},
-        {HONEST, SPIN, "triage", ERR_INTERNAL, 0, "baseline"},
+        {HONEST, SPIN, "triage", ERR_UNAVAILABLE, 0, "its baseline is too much"},
         {HONEST, GUARDS, "triage", ERR_INTERNAL, 0, "baseline"},
         {HONEST, HONEST, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
     };
@@ -411,8 +426,14 @@ static void test_measured(void)
         {SAME_SPEED, SAME_SPEED, "full", 0, VERDICT_NOT_FASTER, "As fast"},
         {SLOWER, SAME_SPEED, "triage", 0, VERDICT_NOT_FASTER, "the baseline takes"},
         {SLOWER, SAME_SPEED, "retest", 0, VERDICT_NOT_CONFIRMED, NULL},
+        {UNEVEN, SAME_SPEED, "retest", 0, VERDICT_OK, NULL},       /* what it was before decides nothing */
         {NOISY, SAME_SPEED, "triage", 0, VERDICT_UNCLEAR, "not settled"},
         {SKIPS_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_WRONG_RESULT, "timed launch"},
+        /* Right in the last blocks: seen by looking at some before. */
+        {SKIPS_AT_FIRST, SAME_SPEED, "full", 0, VERDICT_WRONG_RESULT, "timed launch"},
+        {TWICE_AS_FAST, SKIPS_WHEN_TIMED, "triage", ERR_INTERNAL, 0, "baseline"},
+        {DIFFERS_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_NON_DETERMINISTIC, "other bits"},
+        {TWICE_AS_FAST, DIFFERS_WHEN_TIMED, "triage", ERR_INTERNAL, 0, "baseline"},
         {HIDES_WORK, SAME_SPEED, "triage", 0, VERDICT_TIMERS_DISAGREE, "wall clock"},
         {IMPOSSIBLY_FAST, SAME_SPEED, "triage", 0, VERDICT_IMPLAUSIBLE, NULL},
         {FAULT_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_FAULT, "illegal"},
@@ -432,6 +453,10 @@ static void test_measured(void)
         {SERIES_NEAR, -1, "triage", 0, VERDICT_OK, NULL},
         /* Where the emulator has not looked a hundred launches are compared, however long they take. */
         {UNKNOWN_TO_SIM, -1, "triage", 0, VERDICT_OK, NULL},
+        /* What is too long for the emulator is for the card to show; what executes many times a counted baseline's instructions does not end. */
+        {TOO_LONG_FOR_SIM, SAME_SPEED, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
+        {SAME_SPEED, TOO_LONG_FOR_SIM, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
+        {ENDLESS_ON_SIM, SAME_SPEED, "triage", 0, VERDICT_TIMEOUT, "longer than the emulator may"},
         {DIFFERS_LATE, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 88 after the module was loaded gives other bits"},
         {DIFFERS_LATE_SEEN_ON_SIM, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */
@@ -445,12 +470,36 @@ static void test_measured(void)
         {TWICE_AS_FAST, NEIGHBOUR_LATER, "triage", ERR_UNAVAILABLE, 0, "not ours alone"},
         /* Faster than its bytes at the best bandwidth that the card has shown. */
         {TWICE_AS_FAST, SLOW_MEMORY, "triage", 0, VERDICT_IMPLAUSIBLE, "held"},
+        /* So is a baseline that somebody brought, judged by itself: it voids no line. */
+        {SLOW_MEMORY, -1, "triage", 0, VERDICT_IMPLAUSIBLE, "held"},
         /* A drift hits both sides of each quad alike. */
         {TWICE_AS_FAST, DRIFTS, "triage", 0, VERDICT_OK, NULL},
     };
     config.device = "cuda:0";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect(&cases[i]);
+}
+
+/* What a verdict on a card must rest on. */
+static void test_needs(void)
+{
+    static const struct { const char *need, *device; struct expected e; } cases[] = {
+        {NULL, "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "triage", 0, VERDICT_OK, NULL}},
+        {NULL, "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_IMPLAUSIBLE, "no audit of the launches"}},
+        {"watch", "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_IMPLAUSIBLE, "who else was on the card"}},
+        {"emulation", "cuda:0", {UNKNOWN_TO_SIM, -1, "full", 0, VERDICT_IMPLAUSIBLE, "the emulator did not run it"}},
+        {"emulation", "cuda:0", {TOO_LONG_FOR_SIM, -1, "full", 0, VERDICT_IMPLAUSIBLE, "longer than the emulator may"}},
+        {"none", "cuda:0", {UNKNOWN_TO_SIM, -1, "full", 0, VERDICT_OK, NULL}},
+        {"emulation,private-memory", "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "full", 0, VERDICT_OK, NULL}},
+        {NULL, "cuda:7", {TWICE_AS_FAST, SAME_SPEED, "triage", ERR_UNAVAILABLE, 0, "can reach the memory of the process"}},
+        {"none", "cuda:7", {TWICE_AS_FAST, SAME_SPEED, "triage", 0, VERDICT_OK, NULL}},
+        {"audits", "cuda:0", {TWICE_AS_FAST, SAME_SPEED, "triage", ERR_INVALID, 0, "a list of audit"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        config.need = cases[i].need, config.device = cases[i].device;
+        expect(&cases[i].e);
+    }
+    config.need = "none";
 }
 
 static void test_measured_figures(void)
@@ -516,7 +565,7 @@ static void test_measured_certificate(void)
     struct judge_result r;
     struct err err;
     config.device = "cuda:0";
-    bool ok = judge_lie(TWICE_AS_FAST, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
+    bool ok = judge_lie(UNEVEN, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
@@ -524,6 +573,29 @@ static void test_measured_certificate(void)
         return;
     const json_t *occasions = json_object_get(certificate_phase(r.certificate, "retest"), "occasions");
     check_int(json_array_size(occasions), 3);
+    /* The published figure is all three's, and its interval holds each one's. */
+    const json_t *speedup = json_object_get(r.certificate, "speedup"), *needs = json_object_get(r.certificate, "needs");
+    size_t pairs = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *one = json_array_get(occasions, i);
+        const double median = json_num(json_object_get(one, "ratio"), "median", 0);
+        check(json_num(speedup, "low", 9) <= median && median <= json_num(speedup, "high", 0));
+        pairs += (size_t)json_int(json_object_get(json_object_get(one, "figures"), "statistics"), "pairs", 0);
+    }
+    check(pairs > 700 && json_array_size(json_object_get(json_object_get(r.certificate, "samples"), "candidate")) >= pairs);
+    check_int(json_int(json_object_get(r.certificate, "timing"), "occasions_pooled", 0), 3);
+    check_int(json_array_size(json_object_get(needs, "asked")), 0);
+    check_int(json_array_size(json_object_get(needs, "missing")), 2);       /* no audit, and nobody who could watch */
+    {
+        cleanup(json) json_t *less = json_deep_copy(r.certificate);
+        json_array_remove(json_object_get((json_t *)(uintptr_t)certificate_phase(less, "retest"), "occasions"), 0);
+        check(!certificate_check(less, &err) && strstr(err.text, "2 occasions"));
+    }
+    {
+        cleanup(json) json_t *better = json_deep_copy(r.certificate);
+        json_put_num(json_object_get(better, "speedup"), "median", json_num(speedup, "median", 0) * 1.01);
+        check(!certificate_check(better, &err) && strstr(err.text, "not the retest's"));
+    }
     for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) {
         cleanup(json) json_t *less = json_deep_copy(r.certificate);
         json_object_del(less, lost[i]);
@@ -555,6 +627,7 @@ int main(int argc, char **argv)
         test_skip(err.text);
     test_runs();
     test_measured();
+    test_needs();
     test_measured_figures();
     test_measured_certificate();
     op_set_done(&ops);

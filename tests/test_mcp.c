@@ -1,5 +1,6 @@
 /* The Model Context Protocol over a socket, in both eras: what each wants of a request, what it must get back; and the tools with a stand-in
  * for jobs. */
+#include "know/lessons.h"
 #include "tests/test_api.h"
 
 #include <pthread.h>
@@ -245,6 +246,36 @@ static void a_candidate_is_waited_for(void)
     check_int(json_array_size(json_object_get(all, "candidates")), 2);       /* sent once each, however often their calls were woken */
 }
 
+static void lessons_are_there_where_knowledge_is(void)
+{
+    int status;
+    bool failed;
+    struct know *know = NULL;
+    struct err err = {0};
+    struct know_config c = {.max_lessons = 100, .max_notes = 4, .text_bytes = 2000};
+    struct faults f = {0};
+    cleanup(json) json_t *without = legacy("tools/call", "{\"name\":\"search_lessons\",\"arguments\":{}}", &status);
+    check_int(code_of(without), -32602);
+    check(know_open(&c, service.app.store, &know, &err));
+    service.app.know = know;
+    cleanup(json) json_t *request = NULL, *lesson = NULL;
+    static const char text[] = "{\"tags\":[\"op/scale\",\"regime/latency\"],\"situation\":\"short rows\",\"action\":\"one warp a row\"}";
+    check(json_parse(text, sizeof text - 1, &request, &err) && lessons_propose(know, request, "operator", "tester", "tester", &lesson, &f, &err));
+    cleanup(json) json_t *found = call("search_lessons", "{\"tags\":[\"op/scale\"],\"text\":\"rows that are short\"}", &failed);
+    check(!failed);
+    check_str(json_str(json_array_get(json_object_get(found, "lessons"), 0), "action", ""), "one warp a row");
+    cleanup(json) json_t *bad = call("search_lessons", "{\"tags\":[\"nonsense\"]}", &failed);
+    check(failed);
+    check_str(json_str(bad, "code", ""), "invalid");
+    cleanup(json) json_t *unproved = call("propose_lesson", text, &failed);
+    check(failed && json_str(unproved, "code", NULL));       /* only an operator's word needs no evidence */
+    cleanup(json) json_t *signed_one = call("propose_lesson", "{\"tags\":[\"op/scale\"],\"situation\":\"a\",\"action\":\"b\",\"signed_by\":\"me\"}", &failed);
+    check(failed && json_str(signed_one, "code", NULL));
+    tools_are_described();
+    service.app.know = NULL;
+    know_close(know);
+}
+
 static void scopes_are_kept(void)
 {
     int status;
@@ -273,6 +304,7 @@ int main(void)
     the_modern_era_is_strict();
     tools_with_wrong_arguments();
     a_candidate_is_waited_for();
+    lessons_are_there_where_knowledge_is();
     scopes_are_kept();
     answer_done(&answer);
     service_down();

@@ -11,6 +11,7 @@
 #define INIT(count) "@%p6 mbarrier.init.shared::cta.b64 [m], " count "; bar.sync 0;\n"
 
 #define WORDS 64
+static bool explore;
 static enum ptx_finding_kind run(struct bench *b, const char *body, int block, uint64_t seed)
 {
     char text[8192];
@@ -32,6 +33,7 @@ static enum ptx_finding_kind run(struct bench *b, const char *body, int block, u
     bench_buffer(b, "y", sizeof fill, true, NULL);
     b->launch.block[0] = (uint32_t)block;
     b->options.schedule_seed = seed;
+    b->options.schedule = explore ? PTX_EXPLORE : PTX_LOCKSTEP;
     return b->m ? bench_run(b) : PTX_SYNTAX;
 }
 
@@ -230,6 +232,24 @@ static void copies_that_arrive(void)
 }
 
 /* Operands of all shapes are read; what is not emulated is told by its name, when it is reached. */
+/* 19200 in flight in a warp, however its lanes are parted: lanes that run apart fill the same records. */
+static void copies_of_parted_lanes(void)
+{
+    static const char body[] =
+        "mov.u32 %r16, 0; L: and.b32 %r17, %r16, 31; shl.b32 %r18, %r17, 7; add.u32 %r18, %r10, %r18; mul.wide.u32 %rd10, %r17, 4; add.s64 %rd10, %rd4, %rd10;"
+        "cp.async.ca.shared.global [%r18], [%rd10], 4; add.u32 %r16, %r16, 1; setp.lt.u32 %p1, %r16, 600; @%p1 bra L; cp.async.wait_all;"
+        "ld.shared.u32 %r3, [%r10+3968]; st.global.u32 [%rd5], %r3;";
+    explore = true;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        cleanup(bench) struct bench b = {0};
+        check_int(run(&b, body, 32, seed), PTX_CLEAN);
+        check_str(b.finding.text, "");
+        for (uint32_t i = 0; i < 32; i++)
+            check_int(((uint32_t *)b.buffers[1].data)[i], (i + 31) * 3 + 1);
+    }
+    explore = false;
+}
+
 static const char *const beyond[] = {
     "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2, %r3}], [%r4];",
     "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%r1], [%rd1, {%r2, %r3, %r4, %r5}], [%r4], {%h1, %h2}, %h3, %rd3;",
@@ -286,6 +306,7 @@ int main(void)
     bulks_in();
     bulks_out();
     copies_that_arrive();
+    copies_of_parted_lanes();
     mbarrier_orders();
     mbarrier_counts();
     mbarrier_bytes();

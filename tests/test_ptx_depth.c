@@ -151,6 +151,26 @@ static void off(void)
     check_int(b.counts.chain_cycles, 0);
 }
 
+/* What a bulk copy brings is waited for like a load's value, and longer: an address made of it makes a chain, as after a plain load. */
+static void a_bulk_copy_is_a_load(void)
+{
+    static const char *const bodies[] = {
+        "ld.global.u32 %r9, [%rd4];\n",
+        ".shared .align 16 .b8 room[128]; .shared .align 8 .b64 bar; mov.u32 %r5, bar; mov.u32 %r6, room; setp.ne.u32 %p1, %r1, 0;\n"
+        "@%p1 bra WAIT;\nmbarrier.init.shared::cta.b64 [%r5], 1; fence.proxy.async.shared::cta;\n"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r5], 128;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r6], [%rd1], 128, [%r5];\nWAIT: bar.sync 0;\n"
+        "LOOP: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r5], 0;\n@!%p2 bra LOOP;\n"
+        "shl.b32 %r7, %r1, 2; add.u32 %r8, %r6, %r7; ld.shared.u32 %r9, [%r8];\n"};
+    for (int i = 0; i < 2; i++) {
+        cleanup(str) char *body = xfmt("%smul.wide.u32 %%rd6, %%r9, 4; add.s64 %%rd7, %%rd1, %%rd6; ld.global.u32 %%r10, [%%rd7]; st.global.u32 [%%rd5], %%r10;", bodies[i]);
+        cleanup(bench) struct bench b = {0};
+        cleanup(ptx_depth) struct ptx_depth depth = {.by_line = false};
+        run(&b, body, 1, 32, 1, &depth);
+        check_int(b.counts.dependent_loads, i ? 3 : 2);
+    }
+}
+
 int main(void)
 {
     a_cache();
@@ -158,6 +178,7 @@ int main(void)
     a_shared_line();
     host_threads();
     chains();
+    a_bulk_copy_is_a_load();
     off();
     return test_done();
 }

@@ -731,6 +731,7 @@ int main(int argc, char **argv)
     unsigned have = 0;
     struct err err = {0};
     check(sandbox_probe(&have, &err));
+    have &= ~(unsigned)SANDBOX_CGROUP;      /* a child knows nothing of its group */
     printf("this host: level %s, layers%s%s%s%s%s\n", sandbox_level(have), have & SANDBOX_LIMITS ? " limits" : "",
            have & SANDBOX_SECCOMP ? " seccomp" : "", have & SANDBOX_LANDLOCK ? " landlock" : "",
            have & SANDBOX_NAMESPACES ? " namespaces" : "", err.text);

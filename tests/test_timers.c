@@ -227,6 +227,16 @@ static void test_plausible(void)
     c.baseline_ns = 22200;
     r = of(c);
     check(r.outcome == PLAUSIBLE && r.ceiling_void);
+    /* A baseline that somebody brought voids no line: judged alone it is held above the floor and refused below, beside it nobody gains. */
+    c.foreign = true;
+    check_int(of(c).outcome, PLAUSIBLE_HELD_CEILING);
+    c.alone = true, c.candidate_ns = c.baseline_ns;
+    r = of(c);
+    check(r.outcome == PLAUSIBLE_HELD_CEILING && !r.ceiling_void);
+    c.candidate_ns = c.baseline_ns = 20000;
+    check_int(of(c).outcome, PLAUSIBLE_IMPOSSIBLE);
+    c.foreign = false;
+    check_int(of(c).outcome, PLAUSIBLE_BASELINE_BELOW);
     /* A card that is measured above its row of the table: the row is another card's, and impossible by it is nothing. */
     c = usual(25000);
     c.table_bytes_per_ns = 3350;

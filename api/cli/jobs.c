@@ -14,6 +14,7 @@ const struct option_spec submit_options[] = {
     {"observed", "N", "instead of --op and --axes: the N observed shapes without a kernel that would save most (with --op: of that one)"},
     {"target", "SM", "e.g. sm_90a; the first device's otherwise"},
     {"generator", "NAME", "template (default), llm or external"},
+    {"replays", "JOB", "of generator llm: what that job's model answered, again, without a model"},
     {"candidates", "N", "budget: candidates a job"},
     {"gpu-seconds", "N", "budget: seconds of GPU time"},
     {"wall-seconds", "N", "budget: seconds"},
@@ -118,6 +119,8 @@ static json_t *request_make(const struct cli *cli, int *ret_exit)
         return NULL;
     if (args_has(&cli->args, "generator"))
         json_put_str(request, "generator", args_or(&cli->args, "generator", NULL, ""));
+    if (args_has(&cli->args, "replays"))
+        json_put_str(request, "replays", args_or(&cli->args, "replays", NULL, ""));
     if (args_has(&cli->args, "reuse"))
         json_put_str(request, "reuse", args_or(&cli->args, "reuse", NULL, ""));
     if (!budget_add(cli, request, &err)) {

@@ -2,8 +2,8 @@
  * Memory for timed launches by the virtual memory API: a few large mappings with unmapped space on both sides. What device code gets to
  * see of inputs is read-only; we write them through a second mapping of the same memory. Where a mapping lies is drawn at random, out of
  * millions of places: neither our own scratch memory nor the second mapping can be found by counting from one's arguments, a
- * wrong guess ends the candidate, and no address of ours is left in memory while it runs. Changing the access of one mapping back and
- * forth instead takes a tenth of a millisecond each time, as much as restoring everything.
+ * wrong guess ends the candidate. (Changing the access of one mapping back and forth instead takes a tenth of a millisecond each time,
+ * as much as restoring everything, and must not happen while anything runs that uses it.)
  */
 #include "core/hash.h"
 #include "gpu/device/cuda_sets.h"
@@ -24,23 +24,18 @@ static bool reserve(const struct arena *a, CUdeviceptr *ret, struct err *err)
     return CU(err, cuMemAddressReserve, ret, bytes, STEP_BYTES, 0, 0);
 }
 
-bool arena_writable(struct device *d, const struct arena *a, bool writable, struct err *err)
-{
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal},
-                                    .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ};
-    return CU(err, cuMemSetAccess, a->at, a->bytes, &access, 1);
-}
-
 /* Of a's memory, one more mapping; *ret is where a buffer is whose place in `a` is a->at. */
 static bool map(struct device *d, struct arena *a, CUdeviceptr *ret_reserved, CUdeviceptr *ret, bool writable, struct err *err)
 {
     if (!reserve(a, ret_reserved, err))
         return false;
-    const struct arena there = {.at = *ret_reserved + STEP_BYTES, .bytes = a->bytes};
-    if (!CU(err, cuMemMap, there.at, there.bytes, 0, a->handle, 0))
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = d->ordinal},
+                                    .flags = writable ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ};
+    const CUdeviceptr at = *ret_reserved + STEP_BYTES;
+    if (!CU(err, cuMemMap, at, a->bytes, 0, a->handle, 0))
         return false;
-    *ret = there.at;
-    return arena_writable(d, &there, writable, err);
+    *ret = at;
+    return CU(err, cuMemSetAccess, at, a->bytes, &access, 1);
 }
 
 bool arena_make(struct device *d, size_t bytes, bool read_only, struct arena *ret, struct err *err)

@@ -2,14 +2,15 @@
  * The buffer sets of timed launches: where they lie and what they hold.
  *
  * Inputs lie in one mapping that device code can only read; what launches write lies in another; the content that sets are restored
- * from, and what is swept, in a third, which is read-only as well. For each block places, rotations, poison and order are drawn anew: every
- * buffer lies at a multiple of 256 bytes as a caller's allocator would give it, with gaps of random length around it; inputs of all sets
- * in no order, what a launch writes near each other in no order. So nothing can be counted out from a launch's arguments: not where its
- * other buffers are, not where another set's are. Gaps between inputs hold what lay there before and look like inputs; gaps between
- * the others hold the poison that outputs hold. Nor can a launch look around: nothing tells where the mappings end, and around
- * them is nothing, so a kernel that reads beyond its buffers, to fetch or to do what other launches will need, meets an end within
- * about as many launches as there are sets. Some sets are never launched in a block; nothing tells them from the others, and they
- * must be as they were afterwards (cuda_sets_check.c).
+ * from, what is swept and our lists in a third, which is read-only as well. Where anything lies is drawn at random for each set-up and
+ * known to nobody: every buffer at a multiple of 256 bytes as a caller's allocator would give it, sets in no order, the buffers of each
+ * in no order, gaps of random length around them. For each block rotations, poison, order and which sets are launched are drawn
+ * anew (places are not: they would make samples scatter by more than the differences that are looked for). So nothing can be counted
+ * out from a launch's arguments: not where its other buffers are, not where another set's are. Gaps between inputs hold left-over
+ * content and look like inputs; gaps between the others hold the poison that outputs hold. Nor can a launch look around: nothing tells
+ * where the mappings end, and around them is nothing, so a kernel that reads beyond its buffers, to fetch or to do what other launches
+ * will need, meets an end within about as many launches as there are sets. Some sets are never launched in a block; nothing tells
+ * them from the others, and they must be as they were afterwards (cuda_sets_check.c).
  */
 #include "core/hash.h"
 #include "core/rng.h"
@@ -25,6 +26,7 @@
 #define WORDS_FROM 4096               /* bytes; smaller tensors are turned by single elements: more rotations that differ */
 
 struct slot { int set, buffer; };
+struct between { CUdeviceptr at; size_t bytes; };
 
 void cuda_sets_free(struct cuda_sets *s)
 {
@@ -36,8 +38,6 @@ void cuda_sets_free(struct cuda_sets *s)
         arena_done(&s->fixed);
         arena_done(&s->open);
         arena_done(&s->own);
-        cu.cuMemFree(s->list);
-        cu.cuMemFree(s->sums);
         if (s->begin)
             cu.cuEventDestroy(s->begin);
         if (s->end)
@@ -50,6 +50,7 @@ void cuda_sets_free(struct cuda_sets *s)
     free(s->shuffled);
     free(s->at);
     free(s->seen);
+    free(s->between);
     free(s);
 }
 DEFINE_CLEANUP(sets, struct cuda_sets *, cuda_sets_free(*it))
@@ -120,22 +121,20 @@ static int line_up(const struct device_program *p, bool writable, uint64_t seed)
         const int first = n;
         for (int i = 0; i < p->buffer_count; i++)
             if (p->buffers[i].bytes && p->buffers[i].writable == writable)
-                s->slots[n++] = (struct slot){writable ? s->shuffled[k] : k, i};
+                s->slots[n++] = (struct slot){s->shuffled[k], i};
         shuffle(s->slots + first, n - first, seed + (uint64_t)k);
     }
-    if (!writable)
-        shuffle(s->slots, n, seed);
     return n;
 }
 
 static void gap(struct cuda_sets *s, CUdeviceptr from, CUdeviceptr to)
 {
-    s->pieces[s->pieces_end++] = (struct piece){.to = from, .bytes = to - from, .pattern = s->poison, .element = 1};
+    s->between[s->between_count++] = (struct between){from, to - from};
 }
 
 /*
  * Places them over the mapping, one to eight steps apart; what is left over lies where the next is another set's, in shares drawn at
- * random. What a launch writes shares pages as an allocator would have it: pages that are new to a launch cost it time.
+ * random. A set's buffers of a kind share pages as an allocator would have it: pages that are new to a launch cost it time.
  */
 static void scatter(const struct device_program *p, const struct arena *a, bool writable, uint64_t seed)
 {
@@ -223,12 +222,11 @@ bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, stru
     s->pieces_end = 0;
     s->drawn = launches;
     draw_rotations(p, seed);
-    /* Where things lie is known to nobody, not even to whoever repeats this from its seeds. */
-    scatter(p, &s->fixed, false, random_u64());
     for (int set = 0; set < s->count; set++)
         content(p, set, false);
     s->gaps = s->pieces_end;
-    scatter(p, &s->open, true, random_u64());
+    for (int i = 0; i < s->between_count; i++)
+        s->pieces[s->pieces_end++] = (struct piece){.to = s->between[i].at, .bytes = s->between[i].bytes, .pattern = s->poison, .element = 1};
     s->idle = s->pieces_end;
     for (int n = launches; n < s->count; n++)
         content(p, s->order[n], true);
@@ -250,17 +248,15 @@ bool sets_restore(struct device_program *p, struct err *err)
 {
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
-    return helper_upload(d, s->list, s->pieces, (size_t)s->printed * sizeof *s->pieces, err) &&
-           helper_pieces(d, d->restore, s->list, s->pieces, s->printed, 0, err) &&
-           CU(err, cuMemsetD8Async, s->list, 0, (size_t)s->gaps * sizeof *s->pieces, d->stream);
+    return helper_upload(d, s->list, s->pieces, (size_t)s->pieces_end * sizeof *s->pieces, err) &&
+           helper_pieces(d, d->restore, s->list, s->pieces, s->printed, 0, err);
 }
 
 bool sets_restore_used(struct device_program *p, struct err *err)
 {
     struct cuda_sets *s = p->sets;
-    const size_t from = (size_t)s->used * sizeof *s->pieces, bytes = (size_t)(s->printed - s->used) * sizeof *s->pieces;
-    return helper_upload(p->device, s->list + from, s->pieces + s->used, bytes, err) &&
-           helper_pieces(p->device, p->device->restore, s->list + from, s->pieces + s->used, s->printed - s->used, 0, err);
+    const size_t from = (size_t)s->used * sizeof *s->pieces;
+    return helper_pieces(p->device, p->device->restore, s->list + from, s->pieces + s->used, s->printed - s->used, 0, err);
 }
 
 bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err)
@@ -273,9 +269,8 @@ bool sets_sweep(struct device *d, const struct cuda_sets *s, struct err *err)
 
 bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err)
 {
-    struct piece all = {.to = s->sweep, .bytes = s->sweep_bytes};
-    return arena_writable(d, &s->own, true, err) && helper_restore(d, &all, 1, err) && CU(err, cuStreamSynchronize, d->stream) &&
-           arena_writable(d, &s->own, false, err) && sets_sweep(d, s, err);
+    struct piece all = {.to = s->sweep - s->own.at + s->own.back, .bytes = s->sweep_bytes};
+    return helper_restore(d, &all, 1, err) && CU(err, cuMemsetD8Async, d->pieces, 0, d->pieces_bytes, d->stream) && sets_sweep(d, s, err);
 }
 
 /* ---- set-up ---- */
@@ -287,7 +282,7 @@ static bool make_memory(struct device_program *p, struct err *err)
     const struct need in = need_of(p, false), out = need_of(p, true);
     const size_t count = (size_t)s->count, inputs = in.steps * STEP * count,
                  buffers = (size_t)(in.buffers + out.buffers) * count, pieces = 2 * buffers + count * (size_t)out.buffers + 2 + STREWN;
-    size_t own = s->sweep_bytes;
+    size_t own = s->sweep_bytes + steps((int64_t)(pieces * sizeof *s->pieces)) * STEP + steps((int64_t)((count + REPLAYS + 2) * sizeof(uint64_t))) * STEP;
     for (int t = 0; t < p->tensor_count; t++)
         own += p->buffers[t].output ? 0 : steps(p->buffers[t].bytes) * STEP;
     s->rotations = xarray(count * (size_t)(s->tensor_count ? s->tensor_count : 1), sizeof *s->rotations);
@@ -296,11 +291,12 @@ static bool make_memory(struct device_program *p, struct err *err)
     s->shuffled = xarray(count, sizeof *s->shuffled);
     s->order = xarray(count, sizeof *s->order);
     s->pieces = xarray(pieces, sizeof *s->pieces);
+    s->pieces_most = pieces;
+    s->between = xarray((size_t)out.buffers * count + 1, sizeof *s->between);
     s->seen = xarray(count + REPLAYS + 2, sizeof *s->seen);
     return arena_make(d, inputs + (size_t)in.buffers * count * GAP_STEPS * STEP + STEP, true, &s->fixed, err) &&
            arena_make(d, (out.steps + (size_t)out.buffers * GAP_STEPS) * STEP * count + STEP, false, &s->open, err) &&
-           arena_make(d, own, false, &s->own, err) && CU(err, cuMemAlloc, &s->list, pieces * sizeof *s->pieces) &&
-           CU(err, cuMemAlloc, &s->sums, (count + REPLAYS + 2) * sizeof(uint64_t)) && CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) &&
+           arena_make(d, own, true, &s->own, err) && CU(err, cuEventCreate, &s->begin, CU_EVENT_DEFAULT) &&
            CU(err, cuEventCreate, &s->end, CU_EVENT_DEFAULT);
 }
 
@@ -320,7 +316,7 @@ static bool strew(struct device_program *p, struct err *err)
         if (!bytes || b->writable || random_u64() % inputs > bytes)
             continue;
         s->pieces[n] = (struct piece){.to = s->fixed.back + at, .from = s->base[t], .bytes = bytes, .element = 1};
-        at += steps((int64_t)bytes) * STEP;
+        at += bytes < 16 ? 16 : bytes / 16 * 16;       /* the next begins within its last bytes rather than leave a hole */
     }
     if (!at)
         return true;
@@ -336,13 +332,14 @@ static bool strew(struct device_program *p, struct err *err)
     return true;
 }
 
-/* The base content, and no left-over memory of others anywhere. */
+/* The base content, where everything lies, and no left-over memory of others anywhere. Addresses of ours stay in no memory but our own. */
 static bool fill(struct device_program *p, const struct device_time_setup *how, struct err *err)
 {
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     CUdeviceptr at = s->own.at + s->sweep_bytes;
-    struct piece clean[] = {{.to = s->own.at, .bytes = s->sweep_bytes}, {.to = s->fixed.back, .bytes = s->fixed.bytes}};
+    const CUdeviceptr back = s->own.back - s->own.at;           /* from where it is read to where it is written */
+    struct piece clean[] = {{.to = s->own.back, .bytes = s->sweep_bytes}, {.to = s->fixed.back, .bytes = s->fixed.bytes}};
     s->sweep = s->own.at;
     for (int t = 0; t < p->tensor_count; t++) {
         const struct program_buffer *b = &p->buffers[t];
@@ -350,10 +347,14 @@ static bool fill(struct device_program *p, const struct device_time_setup *how, 
             continue;
         s->base[t] = at;
         at += steps(b->bytes) * STEP;
-        if (!helper_upload(d, s->base[t], how->tensors[t], (size_t)b->bytes, err))
+        if (!helper_upload(d, s->base[t] + back, how->tensors[t], (size_t)b->bytes, err))
             return err_wrap(err, "base content of %s", b->name);
     }
-    return helper_restore(d, clean, 2, err) && strew(p, err) && CU(err, cuStreamSynchronize, d->stream) && arena_writable(d, &s->own, false, err) &&
+    s->list = at + back;
+    s->sums = s->list + steps((int64_t)(s->pieces_most * sizeof *s->pieces)) * STEP;
+    scatter(p, &s->fixed, false, random_u64());
+    scatter(p, &s->open, true, random_u64());
+    return helper_restore(d, clean, 2, err) && strew(p, err) && CU(err, cuStreamSynchronize, d->stream) &&
            (!d->pieces || CU(err, cuMemsetD8Async, d->pieces, 0, d->pieces_bytes, d->stream));
 }
 

@@ -14,7 +14,6 @@ struct arena {
     CUmemGenericAllocationHandle handle;
 };
 bool arena_make(struct device *d, size_t bytes, bool read_only, struct arena *ret, struct err *err) MUST_CHECK;
-bool arena_writable(struct device *d, const struct arena *a, bool writable, struct err *err) MUST_CHECK;
 void arena_done(struct arena *a);
 
 #define REPLAYS 16                    /* launches of a block that are made once more, */
@@ -27,12 +26,14 @@ struct cuda_sets {
     bool exact;                       /* equal inputs must give equal bits */
     bool traced;                      /* by a tracing library: nothing is launched that is not in the plan of the audit */
     bool rotate[OP_MAX_TENSORS];
-    struct arena fixed, open, own;    /* inputs; outputs, inouts and workspaces; what is only ours: base content, what is swept */
+    struct arena fixed, open, own;    /* inputs; outputs, inouts and workspaces; what is only ours: base content, what is swept, lists */
     CUdeviceptr base[OP_MAX_TENSORS], sweep;
     size_t sweep_bytes;
-    CUdeviceptr list, sums;           /* on the card: pieces; a sum for each launch and each replay, then what was found */
+    CUdeviceptr list, sums;           /* in `own`, as we write it: pieces; a sum for each launch and each replay, then what was found */
     uint64_t seed, poison, salt;
     CUdeviceptr *at;                  /* by set, then by buffer */
+    struct between *between;          /* what lies around the buffers that are written */
+    int between_count;
     int64_t *rotations;               /* by set, then by tensor, in elements */
     int *order, *shuffled;            /* as launched; scratch: as they lie */
     struct slot *slots;               /* scratch: buffers in the order in which they lie in an arena */
@@ -42,6 +43,7 @@ struct cuda_sets {
      * what of these is a result, `results` pieces a set, as a list for sums.
      */
     struct piece *pieces;
+    size_t pieces_most;
     int gaps, idle, used, printed, pieces_end, each, results, drawn;      /* drawn: launches of the block */
     uint64_t *seen;                   /* scratch: the sums, as they are on the card */
     CUevent begin, end;
@@ -50,9 +52,9 @@ struct cuda_sets {
 
 /* Addresses of a set's buffers, in the program's order. */
 void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret);
-/* Order, places, rotations and poison of a block with so many launches, all anew. Nothing is on the card yet. */
+/* Order, rotations and poison of a block with so many launches, all anew. Nothing is on the card yet. */
 bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, struct err *err) MUST_CHECK;
-/* Puts what was drawn there, and forgets where we write inputs. Does not wait. */
+/* Puts what was drawn there. Does not wait. */
 bool sets_restore(struct device_program *p, struct err *err) MUST_CHECK;
 /* What the block's launches may write, once more. */
 bool sets_restore_used(struct device_program *p, struct err *err) MUST_CHECK;

@@ -48,8 +48,8 @@ static bool cold_launch(struct device_program *p, double *ret_event_ns, struct d
     struct cuda_sets *s = p->sets;
     int step = -1;
     float ms = 0;
-    if (!sets_draw(p, random_u64(), 1, err) || !sets_restore(p, err) || !sets_flush(d, s, err) ||
-        !CU(err, cuStreamSynchronize, d->stream))
+    if (!sets_draw(p, random_u64(), 1, err) || !sets_restore(p, err) ||
+        !scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_flush(d, s, err) || !CU(err, cuStreamSynchronize, d->stream))
         return false;
     CUresult r = cu.cuEventRecord(s->begin, d->stream);
     if (r == CUDA_SUCCESS)

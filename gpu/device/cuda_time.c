@@ -1,7 +1,7 @@
 /*
  * Timing, "graph-rotated": one graph of N copies of the plan in a chain, each on a buffer set of its own.
  *
- * Before each sample everything is drawn anew (cuda_sets.c): which sets are launched and in what order, where they lie, what they hold:
+ * Before each sample it is drawn anew (cuda_sets.c) which sets are launched and in what order, and what they hold:
  * the base content turned by their own number of elements, so no launch can reuse what another computed, in this block or an
  * earlier one; outputs and workspaces hold poison (a launch that does nothing is seen). Shared memory and registers are overwritten.
  * There is no untimed launch: it would change inouts. Restoring leaves dirty lines in L2, whose write-back would be charged to the

@@ -175,7 +175,7 @@ struct device_ops {
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
     /*
-     * One sample: order and places shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
+     * One sample: order shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
      * by reads, then the timed launch, then a look at what it left. Each launch has a set of its own, and some sets stay as they
      * are: device_most_launches(sets) of them at most; ret->launches says how many there were.
      */

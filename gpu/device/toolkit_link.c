@@ -126,14 +126,32 @@ static bool link_ptx(nvJitLinkHandle handle, const char *ptx, size_t ptx_bytes, 
            err_set(err, ERR_UPSTREAM, "nvJitLink does not hand out its cubin: %s", result_text(r));
 }
 
+/* From sm_90 on the system keeps the first kilobyte of a block's shared memory, and a kernel's section counts it. */
+#define RESERVED_SHARED_BYTES 1024
+
+/* The linker drops what no kernel names, after the assembler has told its figures: what is in the file is what a launch takes. */
+static void linked_shared_bytes(struct toolkit_assembled *a, const char *target)
+{
+    const bool reserves = strtol(target + 3, NULL, 10) >= 90;
+    for (int i = 0; i < a->kernel_count; i++) {
+        int64_t bytes = toolkit_cubin_shared_bytes(a->cubin, a->cubin_bytes, a->kernels[i].name);
+        if (bytes >= RESERVED_SHARED_BYTES && reserves)
+            bytes -= RESERVED_SHARED_BYTES;
+        if (bytes >= 0 && bytes < (int64_t)a->kernels[i].resources.static_shared_bytes)
+            a->kernels[i].resources.static_shared_bytes = (uint32_t)bytes;
+    }
+}
+
 /* PTX can be written so that they differ (an entry declared and not defined): its writer's fault, not ours. */
-static void check_kernels(struct toolkit_assembled *a)
+static void check_kernels(struct toolkit_assembled *a, const char *target)
 {
     struct match m = {a, 0};
     if (!toolkit_cubin_entries(a->cubin, a->cubin_bytes, match_kernel, &m) || m.found != a->kernel_count)
         refuse(a, "the assembled kernels are not the entries of the PTX: each must be written once, with its body\n");
     else if (!toolkit_log_figures(a->log, a->kernels, a->kernel_count))
         refuse(a, "the assembler does not tell the registers and the memory of every entry of the PTX\n");
+    else
+        linked_shared_bytes(a, target);
 }
 
 static void drop(struct toolkit_assembled *a)
@@ -172,7 +190,7 @@ bool toolkit_assemble(const struct toolkit_paths *t, const char *ptx, size_t ptx
         return err_set(err, ERR_UPSTREAM, "nvJitLink does not start for %s: %s", target, result_text(r));
     bool done = link_ptx(handle, ptx, ptx_bytes, &a, err);
     if (done && a.ok)
-        check_kernels(&a);
+        check_kernels(&a, target);
     api.nvJitLinkDestroy(&handle);
     if (!done) {
         drop(&a);

@@ -4,7 +4,6 @@
  */
 #include "gpu/device/toolkit_text.h"
 
-#include <elf.h>
 #include <limits.h>
 #include <string.h>
 
@@ -264,52 +263,6 @@ bool toolkit_ptx_entries(const char *ptx, size_t size, toolkit_name_callback *ea
             i++;
         if (i == name || !each(ctx, ptx + name, i - name))
             return false;
-    }
-    return true;
-}
-
-#define STO_CUDA_ENTRY 0x10
-
-static bool inside(uint64_t offset, uint64_t bytes, size_t size)
-{
-    return offset <= size && bytes <= size - offset;
-}
-
-bool toolkit_cubin_entries(const void *cubin, size_t size, toolkit_name_callback *each, void *ctx)
-{
-    const char *base = cubin;
-    Elf64_Ehdr head;
-    if (size < sizeof head)
-        return false;
-    memcpy(&head, base, sizeof head);
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_machine != EM_CUDA || head.e_shentsize != sizeof(Elf64_Shdr) ||
-        !inside(head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr), size))
-        return false;
-    for (unsigned s = 0; s < head.e_shnum; s++) {
-        Elf64_Shdr table, strings;
-        memcpy(&table, base + head.e_shoff + s * sizeof table, sizeof table);
-        if (table.sh_type != SHT_SYMTAB)
-            continue;
-        if (table.sh_link >= head.e_shnum || !inside(table.sh_offset, table.sh_size, size))
-            return false;
-        memcpy(&strings, base + head.e_shoff + table.sh_link * sizeof strings, sizeof strings);
-        if (!inside(strings.sh_offset, strings.sh_size, size))
-            return false;
-        for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
-            Elf64_Sym symbol;
-            memcpy(&symbol, base + table.sh_offset + i, sizeof symbol);
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !(symbol.st_other & STO_CUDA_ENTRY) ||
-                symbol.st_shndx == SHN_UNDEF)
-                continue;
-            if (symbol.st_name >= strings.sh_size)
-                return false;
-            const char *name = base + strings.sh_offset + symbol.st_name;
-            size_t most = strings.sh_size - symbol.st_name;
-            size_t n = strnlen(name, most);
-            if (n == most || !each(ctx, name, n))
-                return false;
-        }
     }
     return true;
 }

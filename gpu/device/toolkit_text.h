@@ -3,6 +3,7 @@
  * in a cubin. Pure functions over bytes; all of it may be hostile.
  */
 #pragma once
+#include <stdint.h>
 #include "gpu/device/device.h"
 
 #define TOOLKIT_LOG_LIMIT_BYTES ((size_t)64 * 1024)
@@ -19,3 +20,5 @@ bool toolkit_log_figures(const char *log, struct toolkit_kernel *kernels, int co
 typedef bool toolkit_name_callback(void *ctx, const char *name, size_t size);
 bool toolkit_ptx_entries(const char *ptx, size_t size, toolkit_name_callback *each, void *ctx);
 bool toolkit_cubin_entries(const void *cubin, size_t size, toolkit_name_callback *each, void *ctx);
+/* Static shared memory of one of its kernels with what the system keeps there (1,024 bytes from sm_90 on, where there is any); -1: malformed. */
+int64_t toolkit_cubin_shared_bytes(const void *cubin, size_t size, const char *kernel);

@@ -69,6 +69,7 @@ void figures_fill(struct judge *j)
     json_put(f, "speedup",
              json_pack("{s:f,s:f,s:f}", "median", t->speedup.median, "low", t->speedup.low, "high", t->speedup.high));
     json_put_str(f, "decision", j->sides[BASELINE].present ? stats_decision_name(t->decision) : "baseline");
+    json_put_str(f, "decided_by", t->measured ? "measurement" : "estimate");
     json_put(f, "terms", or_null(s->estimate_terms));
     put_bound(f, s->estimate_terms);
     modes_put_graph(j);
@@ -111,6 +112,7 @@ static json_t *sandbox_record(const struct judge *j)
     json_put_bool(doc, "seccomp", j->watch.layers & SANDBOX_SECCOMP);
     json_put_bool(doc, "landlock", j->watch.layers & SANDBOX_LANDLOCK);
     json_put_bool(doc, "namespaces", j->watch.layers & SANDBOX_NAMESPACES);
+    json_put_bool(doc, "cgroup", j->watch.layers & SANDBOX_CGROUP);
     return doc;
 }
 
@@ -205,6 +207,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "phases", phases_encode(j));
     json_put(doc, "calibration", or_null(j->calibration));
     json_put(doc, "sandbox", sandbox_record(j));
+    json_put(doc, "needs", needs_encode(j));
     json_put(doc, "device", or_null(s->info));
     json_put_str(toolkit, "version", j->toolkit.version);
     json_put(doc, "toolkit", toolkit);

@@ -134,7 +134,7 @@ static bool greet(struct child_watch *w, struct child *c, struct err *err)
     cleanup(wire_frame) struct wire_frame f = {0};
     if (!next(w, c, clock_mono_ns() + LIMIT_START_WALL_NS, &f, err) || !wire_expect(&f, WIRE_HELLO, err))
         return false;
-    unsigned layers = (unsigned)json_int(f.json, "layers", 0);
+    unsigned layers = ((unsigned)json_int(f.json, "layers", 0) & ~(unsigned)SANDBOX_CGROUP) | (c->process.cgroup[0] ? SANDBOX_CGROUP : 0);
     if (level_rank(sandbox_level(layers)) < level_rank(w->level_needed))
         return err_set(err, ERR_UNAVAILABLE,
                        "the sandbox of the %s child reaches \"%s\" on this host, less than --sandbox-minimum %s",
@@ -290,7 +290,7 @@ static bool used_up_memory(const struct child *c, const char *said)
     bool died = c->status.end == SANDBOX_SIGNALLED
                 && (c->status.code == SIGABRT || c->status.code == SIGSEGV || c->status.code == SIGKILL);
     return died
-           && (c->status.peak_rss_bytes >= c->limits.memory_bytes * 7 / 10 || strstr(said, "out of memory")
+           && (c->status.out_of_memory || c->status.peak_rss_bytes >= c->limits.memory_bytes * 7 / 10 || strstr(said, "out of memory")
                || strstr(said, "bad_alloc"));
 }
 

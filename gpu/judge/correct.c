@@ -271,15 +271,6 @@ static bool settle_to(struct comparisons *all, int left, json_t *records, int *r
 
 /* ---- two runs, equal bits ---- */
 
-static void outputs_copy(const struct judge *j, void *const *from, void **to)
-{
-    for (int t = 0; t < j->op->tensor_count; t++)
-        if (from[t]) {
-            to[t] = xalloc_large((size_t)j->tensors[t].bytes);
-            memcpy(to[t], from[t], (size_t)j->tensors[t].bytes);
-        }
-}
-
 struct images { void *list[OP_MAX_TENSORS]; };
 static void images_done(struct images *i)
 {
@@ -368,7 +359,8 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     cleanup(images) struct images before = {0};
     int64_t element = 0;
     STEP(first_run(j, s, &first, previous, v, err));
-    outputs_copy(j, s->outputs, before.list);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        before.list[t] = steal(&s->outputs[t]);
     STEP(run_once(j, s, &second, "correct", v, err));
     int t = runs_differ(j, s, before.list, &element);
     if (t < 0) {

@@ -98,11 +98,14 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
 
 /*
  * What says nothing about a candidate where a card follows: an instruction that the emulator does not know, a plan that takes it too long.
- * Who executes many times the instructions of a baseline that was counted does not end, on a card neither.
+ * Who executes many times the instructions of a baseline that was counted, or takes many times as long on the same processors, does not
+ * end, on a card neither: one that waits for other blocks reaches either limit first, by how many threads share a processor.
  */
 static bool beyond_the_emulator(const struct judge *j, const struct verdict *v)
 {
-    const bool endless = j->instruction_limit < (uint64_t)LIMIT_THREAD_INSTRUCTIONS && strcmp(json_str(v->detail, "limit", ""), "instructions") == 0;
+    const char *limit = json_str(v->detail, "limit", "");
+    const bool endless = strcmp(limit, "instructions") == 0 ? j->instruction_limit < (uint64_t)LIMIT_THREAD_INSTRUCTIONS
+                                                            : strcmp(limit, "wall") == 0 && j->sim_wall_ns && j->sim_wall_ns < LIMIT_RUN_WALL_NS;
     return v->code == VERDICT_UNSUPPORTED_ON_SIM || (v->code == VERDICT_TIMEOUT && !endless);
 }
 

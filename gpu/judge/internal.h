@@ -79,7 +79,11 @@ struct judge_timing {                   /* one occasion */
     enum stats_decision decision;
     json_t *record;                     /* for the certificate */
     json_t *samples;
+    struct stats_pair *pairs;           /* that count; only where measured */
+    int pair_count;
 };
+
+enum need { NEED_AUDIT, NEED_WATCH, NEED_MEMORY, NEED_EMULATION, NEEDS };
 
 struct judge {
     const struct judge_config *config;
@@ -90,6 +94,7 @@ struct judge {
     int64_t began_ns;                   /* the same by clock_mono_ns */
     enum judge_mode mode;
     const json_t *task;
+    unsigned needs;                     /* bits by enum need */
     const struct op *op;
     struct stage operator_folder;       /* the one place where a child sees it */
     struct shape shape;
@@ -308,6 +313,18 @@ json_t *rules_of_judgement(const struct judge *j);
 bool time_occasion(struct judge *j, enum judge_mode effort, struct judge_timing *ret, struct verdict *v, struct err *err) MUST_CHECK;
 void timing_done(struct judge_timing *t);
 bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *phase, struct verdict *v);
+
+/* ---- pool.c ---- */
+/* One figure of `count` occasions: record and samples are those of list[at], which is taken, with all samples and the statistics of all. */
+void timings_pool(struct judge_timing *list, int count, int at, uint64_t seed, struct judge_timing *ret);
+
+/* ---- needs.c ---- */
+bool needs_parse(const char *list, unsigned *ret, struct err *err) MUST_CHECK;
+/* ERR_UNAVAILABLE where kernels reach the host's memory and that is not allowed. */
+bool needs_memory(const struct judge *j, const json_t *info, struct err *err) MUST_CHECK;
+/* The first that is asked for and was not done in a full judgement on a card; NULL: none. New string. */
+char *needs_missing(const struct judge *j);
+json_t *needs_encode(const struct judge *j);
 
 /* ---- plausible.c ---- */
 /* Whether j->timing is possible at all, and not too good to be served without somebody's look. Its roofline goes into the phase. */

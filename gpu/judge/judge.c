@@ -209,6 +209,8 @@ bool judge_begin(struct judge *j, struct err *err)
     j->watch.level_needed =
         j->config->sandbox_minimum && *j->config->sandbox_minimum ? j->config->sandbox_minimum : "none";
     j->watch.compile_cpu_seconds = j->config->compile_cpu_seconds;
+    if (!needs_parse(j->config->need, &j->needs, err))
+        return false;
     if (level_rank(j->watch.level_needed) < 0)
         return err_set(err, ERR_INVALID, "sandbox minimum \"%.20s\" is not none, limits, filtered or isolated",
                        j->watch.level_needed);
@@ -310,7 +312,9 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     card_release(j);
     if (v->code == VERDICT_OK && !v->text[0])
         snprintf(v->text, sizeof v->text, "%s",
-                 j->sides[BASELINE].present ? "Right, and faster than the baseline." : "Right.");
+                 !j->sides[BASELINE].present ? "Right."
+                 : j->timing.measured        ? "Right, and faster than the baseline."
+                                             : "Right, and faster than the baseline by the emulator's estimate; nothing was measured.");
     figures_fill(j);
     if (verdict_is_correct(v->code))
         r.certificate = certificate_make(j, v);
@@ -354,8 +358,9 @@ bool judge_devices(const struct judge_config *config, json_t **ret, struct err *
     static const struct { unsigned bit; const char *name; } bits[] = {{SANDBOX_LIMITS, "limits"},
                 {SANDBOX_SECCOMP, "seccomp"},
                 {SANDBOX_LANDLOCK, "landlock"},
-                {SANDBOX_NAMESPACES, "namespaces"}};
-    for (size_t i = 0; i < 4; i++)
+                {SANDBOX_NAMESPACES, "namespaces"},
+                {SANDBOX_CGROUP, "cgroup"}};
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
         if (layers & bits[i].bit)
             json_array_append_new(names, json_string(bits[i].name));
     json_put_str(sandbox, "level", sandbox_level(layers));

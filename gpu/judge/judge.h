@@ -10,7 +10,7 @@
  *   {"evidence":"emulated"|"measured", "mode":"estimate"|"graph-rotated",
  *    "time_ns":N, "baseline_ns":N,                      of one launch of the whole plan
  *    "speedup":{"median","low","high"},                 baseline / candidate; equal on sim, 99 % interval on a card; 1,1,1 for a baseline
- *    "decision":"faster"|"same"|"slower"|"unclear"|"baseline",
+ *    "decision":"faster"|"same"|"slower"|"unclear"|"baseline", "decided_by":"measurement"|"estimate" (then with a margin of 2 %),
  *    "bound":"dram"|"latency"|...|null, "occupancy":0..1|null,
  *    "terms":{...}|null,                                sim: the estimate's terms by step (device.estimate)
  *    "resources":[{"kernel","registers","shared_bytes","local_bytes","spill_bytes"}],
@@ -32,12 +32,19 @@
 #include "core/verdict.h"
 #include "gpu/device/device.h"
 
+/*
+ * Comma-separated: audit (of the launches by a tracing library), watch (of who else is on the card, by NVML), private-memory (kernels reach
+ * no memory of the host), emulation (of all blocks), or none. Without private-memory nothing is judged on such a host; what else is
+ * missing in a full judgement holds the kernel until an admin has looked, and stands in the certificate.
+ */
+#define NEEDS_DEFAULT "audit,watch,private-memory"
 struct judge_config {
     const struct op_set *ops;
     const char *cuda_home;              /* NULL: look */
     const char *python;                 /* for language triton; NULL: $PROTEUS_PYTHON, then python3 */
     const char *device;                 /* "auto", "sim", "cuda:N" */
     const char *sandbox_minimum;        /* level; NULL: "none" */
+    const char *need;                   /* what a verdict on a card must rest on: NEEDS_DEFAULT where NULL */
     int threads;                        /* of the emulator; 0: one a CPU */
     const char *card_lock;              /* a file that judgements with one card share: who has it locked has the card. NULL: the card is ours */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */

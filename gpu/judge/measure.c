@@ -16,11 +16,6 @@
 #define WARM_NS (25 * 1000000)
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
-#define ROTATE_L2 5
-#define ROTATE_SETS 512                 /* more are not made for L2's sake: each is launched once after L2 was swept */
-#define LAUNCH_NS 2500                  /* what a launch takes beside moving its bytes, to guess by */
-#define BYTES_NS 4200.0                 /* and what a card moves in that time */
-#define ENOUGH 1.25                     /* a graph this much shorter than wanted will do */
 #define CONTROL_RUNS 3
 
 #define CONTROL_BLOCK 2                 /* pairs: many small blocks make an honest interval of few samples */
@@ -64,68 +59,6 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 }
 
 /* ---- set-up ---- */
-
-static int64_t set_bytes(const struct judge *j, const struct judge_side *s)
-{
-    int64_t bytes = 0;
-    for (int t = 0; t < j->op->tensor_count; t++)
-        bytes += j->tensors[t].bytes;
-    for (int w = 0; w < s->plan.workspace_count; w++)
-        bytes += s->plan.workspaces[w].bytes;
-    return bytes > 0 ? bytes : 1;
-}
-
-static double launches_wanted(const struct session *x, double launch_ns)
-{
-    const int samples = x->effort.blocks * x->effort.pairs_in_block;
-    double graph_ns = samples ? (double)x->effort.aim_ns / samples : 0;
-    double wanted = ceil((graph_ns > (double)LIMIT_GRAPH_NS ? graph_ns : (double)LIMIT_GRAPH_NS) / launch_ns);
-    return wanted < 16 ? 16 : wanted < (double)LIMIT_GRAPH_MAX_LAUNCHES ? wanted : (double)LIMIT_GRAPH_MAX_LAUNCHES;
-}
-
-/* Enough sets for a graph as long as wanted, by a guess that is low for what is fast; never more than may be. */
-static int64_t bytes_to_begin_with(const struct session *x, const struct judge_side *s)
-{
-    const int64_t bytes = set_bytes(x->j, s), l2 = json_int(s->info, "l2_bytes", 0),
-                  launches = (int64_t)launches_wanted(x, LAUNCH_NS + (double)bytes / BYTES_NS), rotate = ROTATE_L2 * (l2 > 0 ? l2 : 64 * LIMIT_MIB),
-                  few = rotate / bytes < ROTATE_SETS ? rotate : ROTATE_SETS * bytes, wanted = device_sets_for(launches) * bytes;
-    return wanted > LIMIT_SETS_BYTES ? LIMIT_SETS_BYTES : wanted > few ? wanted : few;
-}
-
-static bool setup(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v,
-                  struct err *err)
-{
-    struct judge *j = x->j;
-    bool rotate[OP_MAX_TENSORS];
-    cleanup(json) json_t *answer = NULL;
-    json_t *list = json_array();
-    STEP(run_inputs(j, c->side, 0, "time", v, err));
-    inputs_rotatable(j->op, j->tensors, 0, rotate);
-    for (int t = 0; t < j->op->tensor_count; t++)
-        json_array_append_new(list, json_boolean(rotate[t]));
-    json_t *job = judge_job("time_setup");
-    json_put(job, "rotate", list);
-    json_put_int(job, "rotate_bytes_least", bytes_least ? bytes_least : bytes_to_begin_with(x, c->side));
-    json_put_bool(job, "exact", !c->side->candidate.atomics);
-    json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
-    json_put(job, "seed", judge_u64(seed));
-    STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
-    c->sets = (int)json_int(answer, "sets", 0);
-    if (c->sets < 2 || c->sets > LIMIT_BUFFER_SETS)
-        return err_set(err, ERR_UPSTREAM, "the run child of the %s made %d buffer sets", c->side->name, c->sets);
-    c->side->timed_sets = c->sets;
-    c->launches = device_most_launches(c->sets);
-    return true;
-}
-
-bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err)
-{
-    struct session x = {.j = j};
-    struct clocked c = {.side = s};
-    STEP(setup(&x, &c, seed, 0, v, err));
-    *ret_sets = c.sets;
-    return true;
-}
 
 struct sample { double event_ns, wall_ns, mhz; uint64_t reasons; };
 
@@ -178,31 +111,14 @@ static bool warm_up(struct session *x, struct clocked *c, int64_t busy_ns, struc
 
 static bool setup_both(struct session *x, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err)
 {
-    STEP(setup(x, &x->mine, seed, bytes_least, v, err));
+    STEP(measure_sets(x, &x->mine, seed, bytes_least, v, err));
     if (x->alone) {
         double guess = x->base.per_launch_ns;
         x->base = x->mine;
         x->base.per_launch_ns = guess;
         return true;
     }
-    return setup(x, &x->base, seed, bytes_least, v, err);
-}
-
-/*
- * Long enough for the events' half microsecond, and so that the least number of pairs fills the least time; both sides alike; never
- * the same set twice in a graph. Returns how many bytes of sets that needs where there are too few now, else 0.
- */
-static int64_t choose_launches(struct session *x)
-{
-    double shorter = x->mine.per_launch_ns < x->base.per_launch_ns ? x->mine.per_launch_ns : x->base.per_launch_ns;
-    const double wanted = launches_wanted(x, shorter > 100 ? shorter : 100);
-    const int most = device_most_launches(x->mine.sets < x->base.sets ? x->mine.sets : x->base.sets);
-    const int64_t mine = set_bytes(x->j, x->mine.side), base = set_bytes(x->j, x->base.side), bytes = mine > base ? mine : base,
-                  affordable = LIMIT_SETS_BYTES / bytes;
-    x->mine.launches = x->base.launches = wanted < most ? (int)wanted : most;
-    int64_t sets = device_sets_for((int64_t)wanted);
-    sets = sets < affordable ? sets : affordable;
-    return wanted > ENOUGH * most && sets > x->mine.sets && sets > x->base.sets ? sets * bytes : 0;
+    return measure_sets(x, &x->base, seed, bytes_least, v, err);
 }
 
 /* ---- samples ---- */
@@ -210,11 +126,11 @@ static int64_t choose_launches(struct session *x)
 /* Of a side's last block, a launch that nobody could foresee; whether there is one at all is as little foreseen. */
 static bool check_some(struct session *x, struct clocked *c, struct verdict *v, struct err *err)
 {
-    const int samples = x->effort.blocks * x->effort.pairs_in_block, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
-    if (c->checked >= wanted || random_u64() % (uint64_t)samples >= (uint64_t)wanted)
+    const int quads = x->effort.blocks * x->effort.pairs_in_block / 2, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
+    if (c->checked + (x->looking.c == c) >= wanted || random_u64() % (uint64_t)quads >= (uint64_t)wanted)
         return true;
     int64_t now_ns = clock_mono_ns();
-    STEP(check_timed_output(x->j, c, random_u64(), v, err));
+    STEP(check_timed_output(x, c, random_u64(), v, err));
     x->spent_ns[PART_OUTPUTS] += clock_mono_ns() - now_ns;
     x->since_ns += clock_mono_ns() - now_ns;
     return true;
@@ -334,9 +250,9 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     STEP(control(x, &before, controls, v, err));
     STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
-    STEP(check_timed_outputs(x->j, &x->mine, x->effort.sets_checked, v, err));
+    STEP(check_timed_outputs(x, &x->mine, v, err));
     if (!x->alone)
-        STEP(check_timed_outputs(x->j, &x->base, x->effort.sets_checked, v, err));
+        STEP(check_timed_outputs(x, &x->base, v, err));
     a.checked = x->mine.checked;
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
@@ -359,6 +275,8 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     timer_rules(&c, &ret->rules, &ret->wall_gain);
     if (x->alone)
         ret->baseline_ns = ret->candidate_ns, ret->speedup = (struct stats_interval){1, 1, 1};
+    ret->pairs = p.list, ret->pair_count = p.count;
+    p.list = NULL;
     return true;
 }
 
@@ -381,10 +299,10 @@ static bool prepare(struct session *x, struct verdict *v, struct err *err)
     if (!x->alone)
         STEP(warm_up(x, &x->base, WARM_NS, v, err));
     spent(x, PART_WARM_UP);
-    int64_t more = choose_launches(x);
+    int64_t more = measure_launches(x);
     if (more) {
         STEP(setup_both(x, seed, more, v, err));
-        (void)choose_launches(x);
+        (void)measure_launches(x);
     }
     spent(x, PART_SET_UP);
     return true;
@@ -431,9 +349,11 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
     struct judge_timing timing = {0};
     enum rule rule = RULE_RECORDS;
     STEP(prepare(&x, v, err));
-    if (!attempts(&x, &timing, v, err) || v->code != VERDICT_OK) {
+    const bool ok = attempts(&x, &timing, v, err);      /* false with a verdict: the baseline's, which is our failure */
+    check_timed_drop(&x);
+    if (!ok || v->code != VERDICT_OK) {
         timing_done(&timing);
-        return v->code != VERDICT_OK;
+        return ok;
     }
     json_put(timing.record, "spent_ns", spent_encode(&x));
     const struct rule_finding *against = rules_rejection(&timing.rules, &rule);

@@ -15,8 +15,12 @@ struct effort { int blocks, pairs_in_block, longer, control_blocks, sets_checked
 /* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
 enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
 
+/* A launch's results whose reference is being made; c NULL: none. */
+struct output_check { struct clocked *c; void *outputs[OP_MAX_TENSORS]; };
+
 struct session {
     struct judge *j;
+    struct output_check looking;
     struct effort effort;
     struct clocked mine, base;
     bool alone;                         /* the baseline itself is judged: both are the same side */
@@ -43,10 +47,21 @@ json_t *samples_encode(const struct session *x, const struct pairs *p);
 json_t *measure_record(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a, json_t *controls);
 json_t *spent_encode(const struct session *x);
 
+/* ---- measure_setup.c ---- */
+/* bytes_least 0: as a guess has it. */
+bool measure_sets(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err) MUST_CHECK;
+/* Chooses how many; how many bytes of sets they need where there are too few now, else 0. */
+int64_t measure_launches(struct session *x);
+
 /* ---- measure_outputs.c ---- */
 /* How many launches' outputs of a side are compared with the reference in an attempt: the candidate's more than the baseline's. */
 int timed_outputs_wanted(const struct clocked *c, int beside);
-/* Of one launch of the side's last timed graph, by a number that was drawn after it. */
-bool check_timed_output(struct judge *j, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err) MUST_CHECK;
+/*
+ * Looks at one launch of the side's last timed graph, by a number that was drawn after it: takes its results and has the reference
+ * made beside whatever is measured next. What it comes to is said by the next such call, or by check_timed_outputs.
+ */
+bool check_timed_output(struct session *x, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err) MUST_CHECK;
 /* What is still wanted, of launches of the side's last timed graph: first, last, middle, and others that nobody could foresee. */
-bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, struct verdict *v, struct err *err) MUST_CHECK;
+bool check_timed_outputs(struct session *x, struct clocked *c, struct verdict *v, struct err *err) MUST_CHECK;
+/* Whatever was being looked at is not any more. */
+void check_timed_drop(struct session *x);

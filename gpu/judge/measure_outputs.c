@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define MOST_SETS_CHECKED 64
-#define BASELINE_CHECKED 2              /* its template is known and tested: this is about its sets */
 
 /* Element i of the set is element i + by of the base, around the end (dense tensors only). */
 static void rotate(const struct tensor *t, const void *from, int64_t by, char *to)
@@ -28,11 +27,12 @@ static void arrays_done(struct arrays *a)
 }
 DEFINE_CLEANUP(arrays, struct arrays, arrays_done(it))
 
-static bool check_set(struct judge *j, struct clocked *c, int set, struct verdict *v, struct err *err)
+/* Results and inputs of a set, and the reference at work on them. */
+static bool begin(struct session *x, struct clocked *c, int set, struct verdict *v, struct err *err)
 {
+    struct judge *j = x->j;
     struct judge_side *s = c->side;
     cleanup(json) json_t *answer = NULL, *job = judge_job("time_output");
-    cleanup(arrays) struct arrays results = {0};
     json_put_int(job, "set", set);
     STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
     const json_t *rotation = json_object_get(answer, "rotation");
@@ -48,8 +48,36 @@ static bool check_set(struct judge *j, struct clocked *c, int set, struct verdic
             rotate(tensor, j->regimes[0].inputs[t], by, j->scratch_in.base + j->scratch_in.offsets[t]);
     }
     run_copy_outputs(j, s);
-    if (!reference_ask(j, &j->scratch_in, (double **)(void *)results.list, err))
+    if (!reference_begin(j, &j->scratch_in, err))
         return false;
+    for (int t = 0; t < j->op->tensor_count; t++)
+        x->looking.outputs[t] = steal(&s->outputs[t]);
+    x->looking.c = c;
+    return true;
+}
+
+void check_timed_drop(struct session *x)
+{
+    if (x->looking.c)
+        child_done(&x->j->reference);       /* it may be at work still; another is started when one is wanted */
+    for (int t = 0; t < OP_MAX_TENSORS; t++)
+        free(x->looking.outputs[t]);
+    x->looking = (struct output_check){.c = NULL};
+}
+
+static bool end(struct session *x, struct verdict *v, struct err *err)
+{
+    struct judge *j = x->j;
+    cleanup(arrays) struct arrays results = {0};
+    cleanup(arrays) struct arrays outputs = {0};
+    struct clocked *c = steal(&x->looking.c);
+    if (!c)
+        return true;
+    for (int t = 0; t < j->op->tensor_count; t++)
+        outputs.list[t] = steal(&x->looking.outputs[t]);
+    if (!reference_end(j, (double **)(void *)results.list, err))
+        return false;
+    c->checked++;
     for (int t = 0; t < j->op->tensor_count; t++) {
         if (j->tensors[t].spec->role == OP_INPUT)
             continue;
@@ -57,14 +85,14 @@ static bool check_set(struct judge *j, struct clocked *c, int set, struct verdic
             .op = j->op,
             .tensor = &j->tensors[t],
             .reference = results.list[t],
-            .got = s->outputs[t],
+            .got = outputs.list[t],
             .before = j->tensors[t].spec->role == OP_INOUT ? j->scratch_in.base + j->scratch_in.offsets[t] : NULL};
         struct compare_result r;
         compare_tensor(&one, &r);
         if (r.code != VERDICT_OK) {
             verdict_set(v, r.code, "time", "an output of a timed launch is wrong: %s", r.text);
             v->detail = compare_encode(&r, &j->tensors[t]);
-            return side_verdict(j, s, v, err);
+            return side_verdict(j, c->side, v, err);
         }
     }
     return true;
@@ -80,29 +108,26 @@ static int launched_set(uint64_t order_seed, int sets, int k)
 
 int timed_outputs_wanted(const struct clocked *c, int beside)
 {
-    const int wanted = c->judged ? c->launches / 50 + beside : BASELINE_CHECKED;
+    const int wanted = c->judged ? c->launches / 50 + beside : beside / 2;
     return wanted < MOST_SETS_CHECKED ? wanted : MOST_SETS_CHECKED;
 }
 
-static bool check_launch(struct judge *j, struct clocked *c, int k, struct verdict *v, struct err *err)
+static bool check_launch(struct session *x, struct clocked *c, int k, struct verdict *v, struct err *err)
 {
-    if (!regime_make(j, 0, err))
-        return false;
-    STEP(check_set(j, c, launched_set(c->side->timed_order, c->sets, k), v, err));
-    c->checked++;
-    return true;
+    STEP(end(x, v, err));
+    return regime_make(x->j, 0, err) && begin(x, c, launched_set(c->side->timed_order, c->sets, k), v, err);
 }
 
-bool check_timed_output(struct judge *j, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err)
+bool check_timed_output(struct session *x, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err)
 {
-    return check_launch(j, c, (int)(drawn % (uint64_t)c->launches), v, err);
+    return check_launch(x, c, (int)(drawn % (uint64_t)c->launches), v, err);
 }
 
-bool check_timed_outputs(struct judge *j, struct clocked *c, int beside, struct verdict *v, struct err *err)
+bool check_timed_outputs(struct session *x, struct clocked *c, struct verdict *v, struct err *err)
 {
-    const int launches = c->launches, left = timed_outputs_wanted(c, beside) - c->checked;
+    STEP(end(x, v, err));
+    const int launches = c->launches, left = timed_outputs_wanted(c, x->effort.sets_checked) - c->checked;
     for (int i = 0; i < left || i < 1; i++)
-        STEP(check_launch(j, c, i == 0 ? (int)(random_u64() % (uint64_t)launches) : i == 1 ? launches - 1 : i == 2 ? 0 : i == 3 ? launches / 2
-                                : (int)(random_u64() % (uint64_t)launches), v, err));
-    return true;
+        STEP(check_launch(x, c, i == 1 ? launches - 1 : i == 2 ? 0 : i == 3 ? launches / 2 : (int)(random_u64() % (uint64_t)launches), v, err));
+    return end(x, v, err);
 }

@@ -16,6 +16,15 @@ static int64_t written_bytes(const struct judge *j)
     return sum;
 }
 
+/* Whether the baseline, or what is judged without one, is the operator's own. */
+static bool baseline_foreign(const struct judge *j)
+{
+    const struct judge_side *s = j->sides[BASELINE].present ? &j->sides[BASELINE] : &j->sides[CANDIDATE];
+    cleanup(json) json_t *own = NULL;
+    struct err none = {0};
+    return !candidate_load(j->op->dir, "baseline", &own, &none) || strcmp(candidate_digest(own).text, candidate_digest(s->candidate.doc).text) != 0;
+}
+
 static bool make_case(struct judge *j, struct plausible_case *ret, struct err *err)
 {
     const struct ptx_device_row *row = NULL;
@@ -24,7 +33,8 @@ static bool make_case(struct judge *j, struct plausible_case *ret, struct err *e
         row = ptx_device_find(json_str(j->sides[CANDIDATE].info, "name", ""));
     if (!row)
         row = ptx_device_find(j->shape.target);
-    struct plausible_case c = {.candidate_ns = t->candidate_ns, .baseline_ns = t->baseline_ns, .gain = t->speedup.median};
+    struct plausible_case c = {.candidate_ns = t->candidate_ns, .baseline_ns = t->baseline_ns, .gain = t->speedup.median,
+                               .foreign = baseline_foreign(j), .alone = !j->sides[BASELINE].present};
     if (!shape_work(&j->shape, &c.bytes, &c.flops, err))
         return false;
     if (!row)
@@ -77,7 +87,11 @@ bool plausible_check(struct judge *j, struct verdict *v, struct err *err)
         if (gains_contradict(j->timing.speedup.median, j->records_gain)) {
             reason = xfmt("%.4g times the baseline's speed by the events, %.4g by the records of the audit", j->timing.speedup.median, j->records_gain);
             hold(j, v, reason);
+            break;
         }
+        reason = needs_missing(j);
+        if (reason)
+            hold(j, v, reason);
         break;
     case PLAUSIBLE_BASELINE_BELOW:
         return err_set(err, ERR_INTERNAL,

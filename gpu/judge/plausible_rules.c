@@ -31,11 +31,11 @@ void plausible_lines(const struct plausible_case *c, struct plausible_result *re
     if (measured > 0 && c->launches > 0) {
         r.ceiling_bytes_per_ns = measured;
         r.ceiling_ns = ceiling_ns(c, measured);
-        r.ceiling_void = c->baseline_ns < r.ceiling_ns;
+        r.ceiling_void = !c->foreign && c->baseline_ns < r.ceiling_ns;
         r.near_ceiling = c->candidate_ns < PLAUSIBLE_NEAR * r.ceiling_ns;
     }
     r.gain_noted = c->gain > PLAUSIBLE_GAIN_NOTED;
-    if (c->baseline_ns < r.floor_ns)
+    if (c->baseline_ns < r.floor_ns && !(c->foreign && c->alone))
         r.outcome = PLAUSIBLE_BASELINE_BELOW;
     else if (c->candidate_ns < r.floor_ns)
         r.outcome = PLAUSIBLE_IMPOSSIBLE;

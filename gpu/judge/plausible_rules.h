@@ -6,7 +6,9 @@
  * that none is better: such a time is held until a person has looked. At 97 % of the second line stands what we are here for.
  *
  * The data sheet is a table, and a table can be of another card: where the card itself is measured above it, a quarter above the
- * measurement takes its place (cards reach 0.8 of their data sheet and more) and the certificate says so. And where the baseline crosses the second line, the line is wrong and holds nobody.
+ * measurement takes its place (cards reach 0.8 of their data sheet and more) and the certificate says so. And where
+ * the operator's own baseline crosses the second line, the line is wrong and holds nobody. A baseline that somebody brought proves no such
+ * thing: judged by itself it is held, or refused, as any candidate.
  */
 #pragma once
 #include "core/json.h"
@@ -27,6 +29,8 @@ struct plausible_case {
     double empty_ns;                    /* an empty kernel as a node of a graph */
     double copy_bytes_per_ns, read_bytes_per_ns;        /* measured; 0 not known */
     double candidate_ns, baseline_ns, gain;
+    bool foreign;                       /* the baseline is not the operator's own: it proves nothing about a line */
+    bool alone;                         /* it is what is judged */
 };
 enum plausible_outcome { PLAUSIBLE, PLAUSIBLE_BASELINE_BELOW, PLAUSIBLE_IMPOSSIBLE, PLAUSIBLE_HELD_CEILING, PLAUSIBLE_HELD_GAIN };
 struct plausible_result {

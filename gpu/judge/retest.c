@@ -1,15 +1,16 @@
 /*
  * Retest: the best of a search has won a lottery among noisy figures and has met its seeds. Here everything is fresh, on a card
- * three times: processes, seeds, data, order. What is published is the median of the retests, never the figure that won.
+ * three times: processes, seeds, data, order. What is published is all of the retest's pairs taken together (pool.c), never the figure
+ * that won; that one is noted, and decides nothing.
  *
  * Each occasion leaves the processes it ran in, its seeds, poisons and buffers, read from where they are used: core/certificate.h
  * asserts from the certificate alone that none of them served before.
  */
+#include "core/certificate.h"
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
 
-#define MOST_OCCASIONS 3
-#define MOST_LOSS 0.05
+#define MOST_OCCASIONS CERTIFICATE_OCCASIONS
 
 static void fresh(struct judge *j)
 {
@@ -82,20 +83,25 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
         json_array_append_new(records, occasion_record(j, &t.list[i]));
     }
     int at = median_of(&t);
-    double found = j->timing.speedup.median, kept = t.list[at].speedup.median;
+    const double found = j->timing.speedup.median;
+    struct judge_timing pooled;
+    timings_pool(t.list, t.count, at, random_u64(), &pooled);
+    timing_done(&j->timing);
+    j->timing = pooled;
+    if (!j->sides[BASELINE].present)
+        j->timing.baseline_ns = j->timing.candidate_ns, j->timing.speedup = (struct stats_interval){1, 1, 1};
+    const double kept = j->timing.speedup.median;
     json_put_num(j->phase, "ratio_before", found);
     json_put_num(j->phase, "ratio", kept);
-    json_put_int(j->phase, "published", at);
-    timing_done(&j->timing);
-    j->timing = t.list[at];
-    t.list[at] = (struct judge_timing){0};
+    json_put_str(j->phase, "published", j->timing.measured ? "pooled" : "estimate");
+    json_put_str(j->phase, "decision", j->sides[BASELINE].present ? stats_decision_name(j->timing.decision) : "baseline");
     STEP(plausible_check(j, v, err));   /* the figure that is published must be possible too */
     if (!j->sides[BASELINE].present)
         return true;
-    if (kept < found * (1 - MOST_LOSS) || !timing_verdict(j, &j->timing, "retest", v)) {
+    if (v->code == VERDICT_OK && !timing_verdict(j, &j->timing, "retest", v)) {
         verdict_done(v);
-        verdict_set(v, VERDICT_NOT_CONFIRMED, "retest", "%.4g times the baseline's speed before, %.4g in the retest",
-                    found, kept);
+        verdict_set(v, VERDICT_NOT_CONFIRMED, "retest", "%.4g times the baseline's speed in the retest, between %.4g and %.4g; %.4g before", kept,
+                    j->timing.speedup.low, j->timing.speedup.high, found);
     }
     return true;
 }

@@ -125,6 +125,8 @@ bool run_open(struct judge *j, struct judge_side *s, const char *device, struct 
     if (s->run.role == SANDBOX_RUN_CUDA && strcmp(json_str(info, "target", ""), j->shape.target) != 0)
         return err_set(err, ERR_UNPROCESSABLE, "the shape is for %s and %s is %s", j->shape.target, device,
                        json_str(info, "target", "?"));
+    if (s->run.role == SANDBOX_RUN_CUDA && !needs_memory(j, info, err))
+        return false;
     json_decref(s->info);
     s->info = info_for(j, info, device);
     s->opened = true;

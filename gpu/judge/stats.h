@@ -12,6 +12,10 @@
  *              drifts by 2 % hides 4 %. So it is applied to the blocks' medians of each side, with the block's common level (the mean
  *              of both sides' logarithms) taken out: what moves both sides alike is no evidence either way, and a median of eight is
  *              what "a sample" means for noise of this kind. It stays the strictest of the three against a difference that only some blocks show.
+ * Triage has twelve blocks of four pairs, too few to tell how much samples remember of those before them: where they remember a lot (0.8 from
+ * one to the next) it calls up to two of a thousand equal kernels faster. It may: what it says only chooses what is measured again, and
+ * nothing is published by it. The published settings keep to one in a thousand in every such world.
+ *
  * Thresholds are fixed here, before any sample is seen. What comes of them in simulation: tests/test_stats.c.
  */
 #pragma once

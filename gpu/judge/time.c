@@ -7,6 +7,7 @@ void timing_done(struct judge_timing *t)
 {
     json_decref(t->record);
     json_decref(t->samples);
+    free(t->pairs);
     *t = (struct judge_timing){0};
 }
 
@@ -18,6 +19,13 @@ static json_t *estimate_record(const struct judge_side *s)
     return doc;
 }
 
+#define ESTIMATE_MARGIN 0.02    /* an estimate that differs by less says nothing: it is not so good */
+
+static enum stats_decision estimate_decision(double ratio)
+{
+    return ratio > 1 + ESTIMATE_MARGIN ? STATS_FASTER : ratio < 1 / (1 + ESTIMATE_MARGIN) ? STATS_SLOWER : STATS_SAME_SPEED;
+}
+
 /* An estimate has no noise: its interval is a point. */
 static bool estimate(struct judge *j, struct judge_timing *ret, struct err *err)
 {
@@ -27,9 +35,10 @@ static bool estimate(struct judge *j, struct judge_timing *ret, struct err *err)
     double ratio = base->estimate_ns / mine->estimate_ns;
     *ret = (struct judge_timing){
         .candidate_ns = mine->estimate_ns, .baseline_ns = base->estimate_ns, .speedup = {ratio, ratio, ratio},
-        .decision = ratio > 1 ? STATS_FASTER : ratio < 1 ? STATS_SLOWER : STATS_SAME_SPEED, .record = json_object(),
+        .decision = estimate_decision(ratio), .record = json_object(),
     };
     json_put_str(ret->record, "mode", "estimate");
+    json_put_num(ret->record, "margin", ESTIMATE_MARGIN);
     json_put(ret->record, "candidate", estimate_record(mine));
     if (base != mine)
         json_put(ret->record, "baseline", estimate_record(base));
@@ -50,7 +59,7 @@ bool timing_verdict(struct judge *j, const struct judge_timing *t, const char *p
                     t->speedup.median, t->speedup.low, t->speedup.high);
     else if (t->decision == STATS_SAME_SPEED)
         verdict_set(v, VERDICT_NOT_FASTER, phase, "As fast as the baseline: %.0f ns%s.", t->candidate_ns,
-                    t->measured ? "" : " (estimated)");
+                    t->measured ? "" : ", as far as an estimate can tell (estimated)");
     else
         verdict_set(v, VERDICT_NOT_FASTER, phase, "%.0f ns, the baseline takes %.0f ns%s.", t->candidate_ns,
                     t->baseline_ns, t->measured ? "" : " (both estimated)");

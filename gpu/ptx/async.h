@@ -18,6 +18,7 @@
 #define mbarrier_live ptx_run_mbarrier_live
 #define mbarrier_describe ptx_run_mbarrier_describe
 #define cluster_open ptx_run_cluster_open
+#define depth_stretch ptx_run_depth_stretch
 #define cluster_close ptx_run_cluster_close
 #define cluster_start ptx_run_cluster_start
 #define cluster_number ptx_run_cluster_number
@@ -141,3 +142,6 @@ void bulk_commit(struct warp *w, uint32_t active);
 bool bulk_wait(struct warp *w, const struct insn *i, uint32_t active);
 bool async_store(struct warp *w, const struct insn *i, uint32_t active);
 bool copy_arrive(struct warp *w, const struct insn *i, uint32_t active);
+
+/* Counting in depth (depth.c): a copy's whole stretch of global memory, past L1. */
+void depth_stretch(struct warp *w, uint64_t address, uint32_t bytes, bool store);

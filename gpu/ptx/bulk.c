@@ -31,8 +31,10 @@ static bool use(struct warp *w, const struct insn *i, int lane, const struct pla
     struct worker *k = w->block->worker;
     if (p->home)
         return race_shared(w, i, lane, p->home, p->offset, bytes, kind);
-    if (p->region && p->region->counted)
+    if (p->region && p->region->counted) {
         memory_count(k, p->region, p->offset, bytes, kind != RACE_READ);
+        depth_stretch(w, p->region->base + (uint64_t)p->offset, bytes, kind != RACE_READ);
+    }
     return !p->region || !p->region->watched || watch_lane(w, i, lane, p, bytes, kind, value);
 }
 
@@ -123,8 +125,25 @@ static bool one_copy(struct warp *w, const struct insn *i, int lane, uint64_t to
     return flight_launch(f);
 }
 
+/*
+ * A copy out of memory waits for what its address needed, and who waits for it waits for that too. On an H200 a bulk copy of a few KiB
+ * and the wait at its barrier take as long as about two loads one after the other (0.4 us; gated-delta decode by template "bulk" beside
+ * "rows", tests/bench/results/2026-11-30-h200-kernel-settings.json).
+ */
+#define LIKE_LOADS 2
+static void chain(struct warp *w, const struct insn *i)
+{
+    const uint32_t depth = (i->flags & F_WAITS ? w->used : w->waited) + LIKE_LOADS, length = depth - w->depth_base;
+    struct block *b = w->block;
+    if (i->space == SPACE_GLOBAL || i->flags & F_NC)
+        return;
+    w->longest = depth > w->longest ? depth : w->longest;
+    b->bulk_depth = length > b->bulk_depth ? length : b->bulk_depth;
+}
+
 bool bulk_issue(struct warp *w, const struct insn *i, uint32_t active)
 {
+    chain(w, i);
     const uint32_t mask_slot = w->block->worker->machine->module->lists[i->aux];
     const struct cluster *c = w->block->cluster;
     for (uint32_t rest = active; rest; rest &= rest - 1) {

@@ -7,6 +7,7 @@
  * stored. What L2 still holds changed at the end is written to DRAM later, in the time of whoever comes next: it counts as ours.
  */
 #include "gpu/ptx/depth.h"
+#include "gpu/ptx/async.h"
 #include "gpu/ptx/cache.h"
 
 #include <pthread.h>
@@ -175,6 +176,29 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active)
         s->accesses++;
         s->asked_sectors += (lanes * bytes + 31) / 32;
     }
+}
+
+void depth_stretch(struct warp *w, uint64_t address, uint32_t bytes, bool store)
+{
+    struct worker *k = w->block->worker;
+    const struct machine *m = k->machine;
+    struct depth *d = m->depth;
+    if (!d || !k->depth)
+        return;
+    for (uint64_t line = address >> 7; bytes && line <= (address + bytes - 1) >> 7; line++) {
+        uint64_t mask = 0;
+        for (uint64_t sector = 0; sector < 4; sector++) {
+            const uint64_t from = line * 128 + sector * 32;
+            mask |= (uint64_t)(from < address + bytes && from + 32 > address) << sector;
+        }
+        const uint64_t entry = line << 12 | (uint64_t)(w->block->rank & 15) << 8 | mask << 4 | (store ? REACH_STORE : REACH_L2);
+        if (m->many)
+            trace_add(&k->depth->trace, entry);
+        else if (!d->full)
+            apply(d, w->block->number / m->cluster_size, entry);
+    }
+    if (!m->many && d->followed > MODEL_ENTRIES)
+        d->full = true;
 }
 
 /* ---- units in order ---- */

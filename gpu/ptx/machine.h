@@ -177,6 +177,7 @@ struct block {
     /* races: one entry a granule of shared memory */
     uint32_t granule_shift;     /* 2: words, 0: bytes */
     uint64_t changes;           /* how often shared memory was written, by whatever means */
+    uint32_t bulk_depth;        /* the longest chain of loads that a bulk copy into it ends; an mbarrier that is through has waited for it */
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];

@@ -196,6 +196,9 @@ static int test(struct warp *w, const struct insn *i, int lane, struct block *ho
     if (yes > 0) {
         if (!flight_observe(w, home, b))
             return -1;
+        const uint32_t depth = w->depth_base + w->block->bulk_depth;
+        w->used = depth > w->used ? depth : w->used;
+        w->waited = w->used;            /* no load moves up across it */
         (i->aux & MB_RELAXED ? race_object_observe : race_object_acquire)(w, 1u << lane, &b->released, race_phase_key(home, b->at - 1, b->phase - 1));
     }
     ((uint32_t *)slot(w, i->dst))[lane] = yes > 0 ? ~0u : 0;

@@ -38,6 +38,13 @@ extern char sandbox_scratch_dir[64];
 extern unsigned sandbox_left_out;  /* in a child: order.without */
 #define SANDBOX_SCRATCH "/tmp/proteus-cc-"
 
+/* cgroup.c: a group with a limit, its path in ret; false and "" where the host has none for us. cgroup_make_in: with files at `root`. */
+bool cgroup_make(int64_t memory_bytes, char *ret, size_t size);
+bool cgroup_make_in(const char *root, const char *own, int64_t memory_bytes, char *ret, size_t size);
+bool cgroup_holds_any(const char *path);
+bool cgroup_killed(const char *path);      /* something in it was killed at its limit */
+void cgroup_remove(char *path);
+
 /* An empty root with the order's paths, by a private mount namespace and two pivots. The caller is in its namespaces already. */
 bool sandbox_root(const struct sandbox_order *o, struct err *err) MUST_CHECK;
 /* The order's paths and nothing else, by Landlock. False with ERR_UNAVAILABLE where the kernel has none. */

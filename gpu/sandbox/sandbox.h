@@ -27,14 +27,15 @@ bool sandbox_role_parse(const char *name, enum sandbox_role *ret);
  * card may also map shared memory up to its address space, which a driver needs more of than there is memory. A kernel without
  * Landlock (older than 5.13) lets text in the compile child include the C library's own files.
  */
-enum { SANDBOX_LIMITS = 1, SANDBOX_SECCOMP = 2, SANDBOX_LANDLOCK = 4, SANDBOX_NAMESPACES = 8 };
+/* SANDBOX_CGROUP: its memory in use is limited too, by a control group of its own; it changes no level. */
+enum { SANDBOX_LIMITS = 1, SANDBOX_SECCOMP = 2, SANDBOX_LANDLOCK = 4, SANDBOX_NAMESPACES = 8, SANDBOX_CGROUP = 16 };
 const char *sandbox_level(unsigned layers);
 /* What this host allows, found by trying in a child. */
 bool sandbox_probe(unsigned *ret_layers, struct err *err) MUST_CHECK;
 /* Layers to leave out in children started from now on: for hosts where one gets in the way, and to test the others alone. */
 void sandbox_without(unsigned layers);
 
-/* memory_bytes: address space (RUN_CUDA: data). file_bytes: of its private /tmp; 0: it can write nowhere. processes: threads. */
+/* memory_bytes: address space (RUN_CUDA: data), and where there is a control group memory in use (RUN_CUDA: half more). file_bytes: of its private /tmp; 0: it can write nowhere. processes: threads. */
 struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_files, processes; };
 /*
  * NULL-ended lists (or NULL) of absolute paths; what stays visible, at the same place. The C library's own files are added. A
@@ -42,7 +43,7 @@ struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_
  */
 struct sandbox_paths { const char *const *read_only; const char *const *devices; };
 
-struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; char scratch[64]; bool holds_card; };
+struct sandbox_child { pid_t pid; int fd; int stderr_fd; struct buf stderr_tail; int64_t started_ns; char scratch[64], cgroup[600]; bool holds_card; };
 /*
  * env: NULL-ended "NAME=value" list, nothing else is passed. The socket end is ret->fd (blocking, CLOEXEC). The child dies with
  * the thread that called this: call it from one that outlives the child.
@@ -51,7 +52,7 @@ bool sandbox_spawn(enum sandbox_role role, const struct sandbox_limits *limits, 
                    const char *const *env, struct sandbox_child *ret, struct err *err) MUST_CHECK;
 
 enum sandbox_end { SANDBOX_EXITED, SANDBOX_KILLED_BY_US, SANDBOX_SIGNALLED };
-struct sandbox_status { enum sandbox_end end; int code; /* exit status or signal */ bool timed_out; int64_t wall_ns, cpu_ns, peak_rss_bytes; };
+struct sandbox_status { enum sandbox_end end; int code; /* exit status or signal */ bool timed_out; bool out_of_memory; /* its group's limit */ int64_t wall_ns, cpu_ns, peak_rss_bytes; };
 /* Both return when a job with a card has given it back (or after seconds of waiting for that); other jobs may still be dying. */
 /* Asks (SIGTERM), waits grace_ns, then kills its process group; always reaps. Safe on a child already ended. */
 void sandbox_stop(struct sandbox_child *c, int64_t grace_ns, struct sandbox_status *ret);

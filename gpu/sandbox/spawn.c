@@ -73,7 +73,7 @@ static bool make_words(struct words *w, const char *role, const struct sandbox_l
 }
 
 /* After vfork, in our own memory: system calls only, and nothing is changed but what the kernel keeps for the child. */
-static _Noreturn void become_child(char **argv, char **env, int socket, int null, int output, pid_t parent)
+static _Noreturn void become_child(char **argv, char **env, int socket, int null, int output, const char *group, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -83,6 +83,13 @@ static _Noreturn void become_child(char **argv, char **env, int socket, int null
     setsid();
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXEC_FAILED);
+    /* Before it starts anything: what it starts is in its group then. Whether it worked, the parent looks. */
+    int procs = *group ? open(group, O_WRONLY | O_CLOEXEC) : -1;
+    if (procs >= 0) {
+        ssize_t moved = write(procs, "0", 1);
+        (void)moved;
+        close(procs);
+    }
     /* The three may sit anywhere, also on 0 to 3: lift them out of the way first. */
     int up_socket = fcntl(socket, F_DUPFD, 10), up_null = fcntl(null, F_DUPFD, 10),
         up_output = fcntl(output, F_DUPFD, 10);
@@ -97,11 +104,11 @@ static _Noreturn void become_child(char **argv, char **env, int socket, int null
 }
 
 /* vfork in a function of its own, so that nothing of the caller's lives in registers across its two returns. */
-static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int socket, int null, int output)
+static __attribute__((noinline)) pid_t start_child(char **argv, char **env, int socket, int null, int output, const char *group)
 {
     pid_t parent = getpid(), pid = vfork();
     if (pid == 0)
-        become_child(argv, env, socket, null, output, parent);
+        become_child(argv, env, socket, null, output, group, parent);
     return pid;
 }
 
@@ -155,12 +162,19 @@ static bool spawn(const char *role, const struct sandbox_limits *limits, const s
     if (null < 0)
         return err_errno(err, ERR_INTERNAL, "open /dev/null");
     int64_t started_ns = clock_mono_ns();
-    pid_t pid = start_child(w.list, (char **)(env ? env : no_env), theirs, null, head);
+    char group[sizeof ret->cgroup] = "", procs[sizeof group + 16] = "";
+    const bool data = sandbox_role_parse(role, &which) && !sandbox_profiles[which].address_space;
+    if (!(layers_without & SANDBOX_CGROUP) && cgroup_make(limits->memory_bytes + (data ? limits->memory_bytes / 2 : 0), group, sizeof group))
+        snprintf(procs, sizeof procs, "%s/cgroup.procs", group);
+    pid_t pid = start_child(w.list, (char **)(env ? env : no_env), theirs, null, head, procs);
+    if (pid < 0 || (*group && !cgroup_holds_any(group)))
+        cgroup_remove(group);
     if (pid < 0)
         return err_errno(err, ERR_INTERNAL, "start a child");
     *ret = (struct sandbox_child){
         .pid = pid, .fd = steal_fd(&ours), .stderr_fd = steal_fd(&tail), .started_ns = started_ns};
     snprintf(ret->scratch, sizeof ret->scratch, "%s", scratch);
+    memcpy(ret->cgroup, group, sizeof group);
     ret->holds_card = sandbox_role_parse(role, &which) && sandbox_profiles[which].devices;
     return true;
 }
@@ -223,11 +237,13 @@ static void reap(struct sandbox_child *c, bool killed, bool timed_out, struct sa
         .end = killed ? SANDBOX_KILLED_BY_US : WIFSIGNALED(wait_status) ? SANDBOX_SIGNALLED : SANDBOX_EXITED,
         .code = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status),
         .timed_out = timed_out,
+        .out_of_memory = cgroup_killed(c->cgroup),
         .wall_ns = clock_mono_ns() - c->started_ns,
         .cpu_ns = timeval_ns(use.ru_utime) + timeval_ns(use.ru_stime),
         .peak_rss_bytes = (int64_t)use.ru_maxrss * 1024,
     };
     scratch_remove(c->scratch);
+    cgroup_remove(c->cgroup);
     drain(c);
     if (c->fd >= 0)
         close(c->fd);
@@ -321,6 +337,7 @@ bool sandbox_probe(unsigned *ret_layers, struct err *err)
     struct sandbox_status status;
     if (!spawn(SANDBOX_PROBE, &limits, NULL, NULL, &child, err))
         return false;
+    const bool grouped = child.cgroup[0];
     unsigned layers = 0;
     struct err failed = {0};
     struct pollfd p = {.fd = child.fd, .events = POLLIN};
@@ -330,7 +347,7 @@ bool sandbox_probe(unsigned *ret_layers, struct err *err)
         err_set(err, ERR_INTERNAL, "the sandbox's probe ended with %d without an answer: %.300s", status.code,
                 sandbox_stderr(&child));
     else
-        *ret_layers = layers;
+        *ret_layers = layers | (grouped ? SANDBOX_CGROUP : 0);
     buf_done(&child.stderr_tail);
     return told;
 }

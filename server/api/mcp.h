@@ -18,7 +18,7 @@ struct mcp_tool {
     const char *schema;            /* of its arguments, as JSON text */
     mcp_call *call;
     enum scope scope;
-    bool reads_only, enabled_by_knowledge;
+    bool reads_only, enabled_by_knowledge;      /* the second: not there without a knowledge layer */
 };
 const struct mcp_tool *mcp_tool_find(const struct app *app, const char *name);
 /* In a fixed order; new reference. */

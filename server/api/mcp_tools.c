@@ -5,6 +5,7 @@
 #include "server/api/mcp.h"
 
 #include "core/clock.h"
+#include "know/lessons.h"
 
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #define SCAN_MOST 2000
 #define SOURCE_MOST_BYTES ((size_t)512 << 10)
 #define LOG_MOST_BYTES 8000
+#define LESSON_TOKENS 4000
 
 static enum mcp_outcome failed(struct mcp_result *ret, const struct err *err, const struct faults *f)
 {
@@ -317,6 +319,50 @@ static enum mcp_outcome get_candidate(const struct request *req, struct response
     return id ? await_candidate(req, res, arguments, id, ret) : MCP_FAILED;
 }
 
+/* ---- lessons ---- */
+
+static enum mcp_outcome search_lessons(const struct request *req, struct response *res, const json_t *arguments, struct mcp_result *ret)
+{
+    static const char *const keys[] = {"id", "situation", "action", "tags", "evidence", "trust", "uses", "wins", NULL};
+    struct lesson_tags tags = {.count = 0};
+    const char *list[LESSON_MAX_TAGS];
+    struct err err = {0};
+    cleanup(lesson_list) struct lesson_list found = {.count = 0};
+    const json_t *tag;
+    size_t i;
+    (void)res;
+    json_array_foreach(json_object_get(arguments, "tags"), i, tag)
+        if (!json_is_string(tag) || !lesson_tags_add(&tags, "%s", json_string_value(tag)))
+            return refuse(ret, ERR_INVALID, "tags: each is FACET/NAME, such as op/NAME, target/sm_90a, dtype/bf16, regime/latency, symptom/spill");
+    for (int t = 0; t < tags.count; t++)
+        list[t] = tags.list[t];
+    int64_t limit = json_int(arguments, "limit", 8);
+    struct lesson_query q = {.tags = list, .tag_count = tags.count, .text = json_str(arguments, "text", NULL),
+                             .limit = limit < 1 ? 1 : limit > 50 ? 50 : (int)limit, .token_budget = LESSON_TOKENS};
+    if (!lessons_retrieve(app_of(req)->know, &q, &found, &err))
+        return failed(ret, &err, NULL);
+    json_t *lessons = json_array();
+    for (int k = 0; k < found.count; k++) {
+        json_t *entry = json_object();
+        copy(entry, found.list[k].doc, keys);
+        json_array_append_new(lessons, entry);
+    }
+    return done(ret, json_pack("{s:o,s:s}", "lessons", lessons, "semantic_backend", found.backend ? found.backend : "none"));
+}
+
+static enum mcp_outcome propose_lesson(const struct request *req, struct response *res, const json_t *arguments, struct mcp_result *ret)
+{
+    struct faults f = {0};
+    struct err err = {0};
+    json_t *doc = NULL;
+    enum mcp_outcome outcome;
+    if (!may_write(req, res, ret, &outcome))
+        return outcome;
+    if (!lessons_propose(app_of(req)->know, arguments, "external", req->caller.id, NULL, &doc, &f, &err))
+        return failed(ret, &err, &f);
+    return done(ret, doc);
+}
+
 /* ---- the table ---- */
 
 #define OBJECT(properties, required) "{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "],\"additionalProperties\":false}"
@@ -356,14 +402,22 @@ static const struct mcp_tool tools[] = {
      submit_candidate, SCOPE_SUBMIT, false, false},
     {"get_candidate", "Candidate", "A candidate's verdict and figures; waits for them where it is not judged yet.",
      OBJECT("\"candidate\":{\"type\":\"string\",\"description\":\"id, cand_...\"}," WAIT_PROPERTY, "\"candidate\""), get_candidate, SCOPE_READ, true, false},
+    {"search_lessons", "Lessons", "What helped or hurt before: lessons with their evidence and trust, by tags and words. Name the ids of those you use in the candidate's \"lessons\".",
+     OBJECT("\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"FACET/NAME: op, target, dtype, regime, symptom, technique\"},"
+            "\"text\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":50}", ""),
+     search_lessons, SCOPE_READ, true, true},
+    {"propose_lesson", "Propose a lesson",
+     "Adds a lesson: a specific situation with an action, and pairs of judged candidates that show its effect, which is computed from their figures. Without evidence it is refused.",
+     OBJECT("\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"situation\":{\"type\":\"string\"},\"action\":{\"type\":\"string\"},"
+            "\"evidence\":{\"type\":\"object\",\"description\":\"pairs: [{with: cand_..., without: cand_...}], reason\"}", "\"tags\",\"situation\",\"action\",\"evidence\""),
+     propose_lesson, SCOPE_SUBMIT, false, true},
 };
 #define TOOL_COUNT (sizeof tools / sizeof *tools)
 
 const struct mcp_tool *mcp_tool_find(const struct app *app, const char *name)
 {
-    (void)app;
     for (size_t i = 0; i < TOOL_COUNT; i++)
-        if (!strcmp(tools[i].name, name))
+        if (!strcmp(tools[i].name, name) && (app->know || !tools[i].enabled_by_knowledge))
             return &tools[i];
     return NULL;
 }
@@ -371,8 +425,9 @@ const struct mcp_tool *mcp_tool_find(const struct app *app, const char *name)
 json_t *mcp_tools_list(const struct app *app)
 {
     json_t *list = json_array();
-    (void)app;
     for (size_t i = 0; i < TOOL_COUNT; i++) {
+        if (tools[i].enabled_by_knowledge && !app->know)
+            continue;
         json_t *doc = json_object(), *schema = NULL;
         struct err err;
         BUG_ON(!json_parse(tools[i].schema, strlen(tools[i].schema), &schema, &err));

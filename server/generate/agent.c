@@ -90,11 +90,12 @@ static bool stopped(void *ctx)
     return in->stopped && in->stopped(in->stopped_ctx);
 }
 
-static bool ask(const struct agent_input *in, struct agent_attempt *t, enum llm_purpose purpose, const struct prompt *p, struct llm_reply *reply, struct err *err)
+static bool ask(const struct agent_input *in, struct agent_attempt *t, enum llm_purpose purpose, int64_t output_tokens, const struct prompt *p, struct llm_reply *reply,
+                struct err *err)
 {
     cleanup(llm_account) struct llm_account account = {.log = NULL};
     struct err why = {0};
-    struct llm_call call = {.purpose = purpose, .system = buf_cstr(&p->system), .message_count = 1, .output_tokens = in->port->output_tokens,
+    struct llm_call call = {.purpose = purpose, .system = buf_cstr(&p->system), .message_count = 1, .output_tokens = output_tokens,
                             .tokens_most = in->tokens_left - agent_tokens(t), .deadline_ns = in->deadline_ns, .stopped = stopped,
                             .ctx = (void *)(uintptr_t)in};
     call.messages[0].role = LLM_USER;
@@ -150,7 +151,7 @@ static bool read_answer(const struct agent_input *in, struct agent_attempt *t, c
     return true;
 }
 
-static void finish(const struct agent_input *in, struct agent_attempt *t, const struct agent_choice *c, json_t *take)
+static void finish(const struct agent_input *in, struct agent_attempt *t, const struct agent_choice *c, const char *reflection, json_t *take)
 {
     const struct gen_past *past = in->in->past;
     json_t *origin = json_object();
@@ -160,6 +161,8 @@ static void finish(const struct agent_input *in, struct agent_attempt *t, const 
     json_put(origin, "parent", c->parent >= 0 ? json_string(past[c->parent].id) : json_null());
     if (c->other >= 0)
         json_put_str(origin, "other", past[c->other].id);
+    if (reflection)
+        json_put_str(origin, "reflection", reflection);
     if (c->depth)
         json_put_int(origin, "depth", c->depth);
     json_put_int(origin, "attempt", in->attempt);
@@ -168,10 +171,32 @@ static void finish(const struct agent_input *in, struct agent_attempt *t, const 
     t->proposal.origin = origin;
 }
 
+/*
+ * A look back where the search stands still; it goes into this attempt's prompt and, with its candidate's origin, into those that follow. What
+ * cannot be paid, or has no words in it, is left out.
+ */
+static bool reflect(const struct agent_input *in, struct agent_attempt *t, char **ret, struct err *err)
+{
+    cleanup(prompt) struct prompt p;
+    cleanup(llm_reply) struct llm_reply reply = {.text = NULL};
+    struct err why = {0};
+    prompt_init(&p, in->prompt_tokens);
+    sections_reflect(&p, in);
+    prompt_build(&p);
+    if (2 * (json_int(p.sizes, "tokens", 0) + agent_reflection_tokens()) + LEAST_OUTPUT_TOKENS > in->tokens_left)
+        return true;
+    if (!ask(in, t, LLM_REFLECTION, agent_reflection_tokens(), &p, &reply, &why))
+        return why.code == ERR_TOO_LARGE || why.code == ERR_NOT_FOUND || err_set(err, why.code, "%s", why.text);
+    *ret = agent_take_reflection(&reply);
+    return true;
+}
+
 /* True: asked as often as it may be, or as it needs to be; t->outcome says how it ended. */
 static bool converse(const struct agent_input *in, struct agent_attempt *t, const struct agent_choice *c, struct err *err)
 {
-    cleanup(str) char *last = NULL;
+    cleanup(str) char *last = NULL, *reflection = NULL;
+    if (agent_reflection_due(in->in) && !reflect(in, t, &reflection, err))
+        return false;
     for (int i = 0; i < CALLS_MOST; i++) {
         cleanup(prompt) struct prompt p;
         cleanup(llm_reply) struct llm_reply reply = {.text = NULL};
@@ -183,6 +208,8 @@ static bool converse(const struct agent_input *in, struct agent_attempt *t, cons
         } else {
             sections_common(&p, in);
             sections_move(&p, in, c);
+            if (reflection)
+                buf_str(prompt_part(&p, SECTION_MOVE, true, "what you said just now, looking back on this search"), reflection);
         }
         prompt_build(&p);
         if (!i)
@@ -193,7 +220,7 @@ static bool converse(const struct agent_input *in, struct agent_attempt *t, cons
                      (long long)json_int(p.sizes, "tokens", 0));
             return true;
         }
-        if (!ask(in, t, i ? LLM_REPAIR : agent_move_purpose(c->move), &p, &reply, &why)) {
+        if (!ask(in, t, i ? LLM_REPAIR : agent_move_purpose(c->move), in->port->output_tokens, &p, &reply, &why)) {
             if (why.code != ERR_TOO_LARGE && why.code != ERR_NOT_FOUND)
                 return err_set(err, why.code, "%s", why.text);
             if (i && why.code == ERR_NOT_FOUND)
@@ -203,7 +230,7 @@ static bool converse(const struct agent_input *in, struct agent_attempt *t, cons
             return true;
         }
         if (read_answer(in, t, &reply, &doc)) {
-            finish(in, t, c, doc);
+            finish(in, t, c, reflection, doc);
             return true;
         }
         if (t->outcome != ATTEMPT_UNUSABLE && t->outcome != ATTEMPT_DUPLICATE)

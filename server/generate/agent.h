@@ -60,6 +60,7 @@ struct agent_input {
     const json_t *baseline;              /* its document and figures */
     const json_t *baseline_figures;
     const json_t *lessons;               /* [{"id","situation","action","trust"}], best first; may be NULL or empty */
+    const json_t *notes;                 /* failures of related searches: [{"verdict","phase","text","count"}]; may be NULL or empty */
     int64_t attempt;                     /* of this shape, from 1 */
     int64_t prompt_tokens;               /* a prompt has no more, by llm_tokens_estimate */
     int64_t tokens_left;                 /* of the job's budget */
@@ -89,6 +90,9 @@ bool agent_attempt(const struct agent_input *in, struct agent_attempt *ret, stru
 bool agent_brief(const struct agent_input *in, struct buf *to, json_t **ret_sections, struct err *err) MUST_CHECK;
 /* The form that an answer, and a candidate, must have: the task as the model is told it. Static text. */
 const char *agent_task_text(void);
+
+/* Of a cap, for lessons and for notes: what is worth asking the knowledge layer for. */
+int64_t agent_lesson_tokens(int64_t prompt_tokens);
 
 /* ---- agent_move.c ---- */
 struct agent_choice { enum agent_move move; int parent, other; int depth; };   /* indices into the past, -1: none; depth: of mending */
@@ -135,6 +139,20 @@ void prompt_build(struct prompt *p);
 void sections_common(struct prompt *p, const struct agent_input *in);    /* all but the move */
 void sections_move(struct prompt *p, const struct agent_input *in, const struct agent_choice *choice);
 void sections_mend(struct prompt *p, const struct agent_input *in, const char *answer, const char *fault);
+
+void sections_ideas(struct prompt *p, const struct gen_input *in);       /* what was tried, in its authors' words */
+
+/* ---- agent_reflect.c ---- */
+/* Nothing got better for a while, and nobody looked back on that yet. */
+bool agent_reflection_due(const struct gen_input *in);
+const char *agent_last_reflection(const struct gen_input *in);           /* borrowed; NULL: there is none */
+void sections_reflect(struct prompt *p, const struct agent_input *in);
+int64_t agent_reflection_tokens(void);                                   /* the most that one may have */
+char *agent_take_reflection(const struct llm_reply *reply);              /* the caller frees; NULL: there is none in it */
+char *agent_cut_words(const char *text, size_t most);                    /* never within a character; the caller frees */
+/* One text for several lessons [{"id","situation","action"}]; the texts are the caller's. ERR_UPSTREAM: the answer holds none. Blocks. */
+bool agent_summarise(const struct agent_port *port, const json_t *lessons, int64_t tokens_most, struct llm_account *account, char **ret_situation, char **ret_action,
+                     struct err *err) MUST_CHECK;
 
 /* ---- agent_answer.c ---- */
 /* The candidate in an answer, without parent and lessons; false: `why` says what is missing or wrong. New reference. */

@@ -25,6 +25,11 @@ static const enum agent_section by_need[] = {SECTION_TASK, SECTION_SHAPE, SECTIO
                                              SECTION_DEVICE, SECTION_TIME, SECTION_LESSONS};
 _Static_assert(sizeof by_need / sizeof *by_need == SECTION_COUNT, "every section");
 
+int64_t agent_lesson_tokens(int64_t prompt_tokens)
+{
+    return prompt_tokens * table[SECTION_LESSONS].percent / 100;
+}
+
 void prompt_init(struct prompt *p, int64_t cap)
 {
     *p = (struct prompt){.cap = cap};

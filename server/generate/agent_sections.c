@@ -10,6 +10,7 @@
 #define LOG_BYTES_MOST 2000
 #define FAILURES_SHOWN 6
 #define LESSONS_SHOWN 16
+#define NOTES_SHOWN 6
 #define IDEAS_SHOWN 10
 
 static const char task_text[] =
@@ -279,6 +280,35 @@ static void section_failures(struct prompt *p, const struct gen_input *in)
     }
 }
 
+/* Whether a failure of this search says the same already. */
+static bool is_own_failure(const struct gen_input *in, const json_t *note)
+{
+    for (int i = 0; i < in->past_count; i++)
+        if (!strcmp(json_str(in->past[i].said, "code", ""), json_str(note, "verdict", "")) &&
+            !strncmp(json_str(in->past[i].said, "text", ""), json_str(note, "text", ""), 24))
+            return true;
+    return false;
+}
+
+/* What went wrong in other searches of this shape and operator, each kind once. */
+static void section_notes(struct prompt *p, const struct gen_input *in, const json_t *notes)
+{
+    const json_t *note;
+    size_t i;
+    int shown = 0;
+    json_array_foreach(notes, i, note) {
+        if (is_own_failure(in, note))
+            continue;
+        if (shown == NOTES_SHOWN)
+            break;
+        if (!shown++)
+            buf_str(prompt_part(p, SECTION_FAILURES, false, ""), "Failures of related searches, each kind once:\n");
+        char label[96];
+        snprintf(label, sizeof label, "%.40s, %lld times", json_str(note, "verdict", ""), (long long)json_int(note, "count", 1));
+        buf_fmt(prompt_part(p, SECTION_FAILURES, true, label), "%s", json_str(note, "text", ""));
+    }
+}
+
 /* ---- lessons ---- */
 
 static void section_lessons(struct prompt *p, const json_t *lessons)
@@ -305,13 +335,14 @@ void sections_common(struct prompt *p, const struct agent_input *a)
     section_best(p, a);
     section_time(p, a);
     section_failures(p, a->in);
+    section_notes(p, a->in, a->notes);
     section_lessons(p, a->lessons);
 }
 
 /* ---- the move ---- */
 
 /* What was tried, in its authors' words, so that it is not tried again. */
-static void add_ideas(struct prompt *p, const struct gen_input *in)
+void sections_ideas(struct prompt *p, const struct gen_input *in)
 {
     struct buf *to = NULL;
     for (int i = in->past_count - 1, shown = 0; i >= 0 && shown < IDEAS_SHOWN; i--) {
@@ -363,8 +394,12 @@ void sections_move(struct prompt *p, const struct agent_input *a, const struct a
     }
     if (c->other >= 0)
         add_parent(p, a->in, c->other, "the other one");
-    if (c->move != MOVE_REPAIR)
-        add_ideas(p, a->in);
+    if (c->move != MOVE_REPAIR) {
+        const char *looked_back = agent_last_reflection(a->in);
+        sections_ideas(p, a->in);
+        if (looked_back)
+            buf_str(prompt_part(p, SECTION_MOVE, true, "what you said when you looked back on this search"), looked_back);
+    }
 }
 
 void sections_mend(struct prompt *p, const struct agent_input *a, const char *answer, const char *fault)

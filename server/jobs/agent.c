@@ -79,9 +79,16 @@ static enum llm_stop stop_parse(const char *name)
 static bool ask_recording(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
 {
     struct recording *rec = ctx;
-    const json_t *said = json_array_get(json_object_get(rec->transcript, "calls"), (size_t)rec->call++);
-    const char *reply = json_str(said, "reply", NULL);
-    (void)call, (void)account;
+    const json_t *calls = json_object_get(rec->transcript, "calls"), *said = NULL;
+    bool reflects = call->purpose == LLM_REFLECTION, found = false;
+    (void)account;
+    while (!found && (said = json_array_get(calls, (size_t)rec->call)) != NULL) {      /* what was asked then and not now is passed over */
+        found = (strcmp(json_str(said, "purpose", ""), llm_purpose_name(LLM_REFLECTION)) == 0) == reflects;
+        if (!found && reflects)
+            break;
+        rec->call++;
+    }
+    const char *reply = found ? json_str(said, "reply", NULL) : NULL;
     if (!reply)
         return err_set(err, ERR_NOT_FOUND, "the recording has no answer to this attempt");
     *ret = (struct llm_reply){xstrdup(reply), strlen(reply), stop_parse(json_str(said, "stop", ""))};
@@ -137,6 +144,15 @@ static void count(struct jobs *j, const struct agent_attempt *t, bool ok)
     }
     j->attempts++;
     j->attempts_failed += !ok || t->outcome != ATTEMPT_CANDIDATE;
+    pthread_mutex_unlock(&j->lock);
+}
+
+void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *account)
+{
+    pthread_mutex_lock(&j->lock);
+    llm_usage_add(&j->llm[purpose].usage, &account->usage);
+    j->llm[purpose].calls++;
+    j->llm[purpose].tries += account->tries;
     pthread_mutex_unlock(&j->lock);
 }
 
@@ -316,6 +332,7 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
     struct err err = {0};
     cleanup(json) json_t *baseline = NULL;
     cleanup(agent_attempt) struct agent_attempt t = {.outcome = ATTEMPT_UNUSABLE};
+    cleanup(recalled) struct recalled known = {.lessons = NULL};
     cleanup(recording) struct recording rec = {.j = r->j, .hash = json_str(job_shape(r->job, index), "shape_hash", ""),
                                                .number = json_int(job_shape(r->job, index), "attempts", 0) + 1};
     const char *replays = json_str(r->job, "replays", NULL);
@@ -329,7 +346,9 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
         !run_gen_input(r, index, left, NULL, &past, &in, &err))
         return run_fail(r, &err);
     cleanup(mem) void *memory = past;
-    struct agent_input a = {.in = &in, .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
+    if (!recall(r->j, &r->shape, past, in.past_count, agent_best(&in), &known, &err))
+        return run_fail(r, &err);
+    struct agent_input a = {.lessons = known.lessons, .notes = known.notes, .in = &in, .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
                             .attempt = rec.number, .prompt_tokens = r->j->config.prompt_tokens, .tokens_left = tokens_left(r),
                             .deadline_ns = run_wall_limit_ns(r), .stopped = is_stopped, .stopped_ctx = r, .port = &port};
     bool ok = g->attempt(&a, &t, &err);

@@ -92,7 +92,10 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     const json_t *figures = json_object_get(h.baseline, "figures");
     struct gen_input in = {.op = shape.op, .shape = &shape, .past = past, .past_count = count, .measured = j->measured,
                            .baseline_ns = h.baseline ? json_num(figures, "time_ns", 0) : baseline_ns};
-    struct agent_input a = {.in = &in, .baseline = h.baseline ? json_object_get(h.baseline, "candidate") : baseline, .baseline_figures = figures,
+    cleanup(recalled) struct recalled known = {.lessons = NULL};
+    if (!recall(j, &shape, past, count, agent_best(&in), &known, err))
+        return false;
+    struct agent_input a = {.in = &in, .lessons = known.lessons, .notes = known.notes, .baseline = h.baseline ? json_object_get(h.baseline, "candidate") : baseline, .baseline_figures = figures,
                             .prompt_tokens = tokens, .tokens_left = tokens};
     if (!agent_brief(&a, &text, &sections, err))
         return false;

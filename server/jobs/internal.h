@@ -210,6 +210,13 @@ enum step_result run_stop_search(struct run *r, int index, const char *reason);
 /* Puts a generator's candidate under work; b and next (whose account it adds to) are taken over. */
 enum step_result run_take_proposal(struct run *r, struct store_batch *b, json_t *next, int index, const struct gen_proposal *p, const char *id);
 
+/* ---- recall.c: what is known that helps with a shape ---- */
+struct recalled { json_t *lessons, *notes; };        /* as agent_input has them; owned */
+/* By the shape, by the figures of the best so far and by the last failure. Nothing known, or no knowledge layer, is no error. */
+bool recall(struct jobs *j, const struct shape *s, const struct gen_past *past, int count, int best, struct recalled *ret, struct err *err) MUST_CHECK;
+void recalled_done(struct recalled *r);
+DEFINE_CLEANUP(recalled, struct recalled, recalled_done(it))
+
 /* ---- agent.c: candidates of a language model ---- */
 enum step_result propose_agent(struct run *r, int index, int64_t left, const struct generator *g);
 bool generator_is_external(const struct generator *g);

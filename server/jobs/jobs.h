@@ -132,17 +132,20 @@ bool jobs_revalidate(struct jobs *j, const char *hash, const struct shelf_order 
  */
 bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_order *order, json_t **ret_job, struct err *err) MUST_CHECK;
 /*
- * How much faster candidate a is than b, of one shape, measured side by side now (or estimated, where both were). Waits for a judge.
- * ERR_UNPROCESSABLE: they cannot be compared here.
- */
-struct comparison { double ratio, low, high; };
-bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
-/*
  * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
  * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
  * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
+/* Counts what a language model was asked outside of jobs: for the metrics. */
+struct llm_account;
+void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *account);
+/*
+ * How much faster candidate a is than b, of one shape, measured side by side now (or estimated, where both were). Waits for a judge.
+ * ERR_UNPROCESSABLE: they cannot be compared here.
+ */
+struct comparison { double ratio, low, high; };
+bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */

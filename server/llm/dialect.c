@@ -71,7 +71,7 @@ static json_t *messages_of(const struct llm_call *call)
 
 /* ---- OpenAI-compatible chat completions ---- */
 
-static json_t *openai_body(const char *model, const struct llm_call *call, int64_t output_tokens)
+static json_t *openai_body(const char *model, const struct llm_call *call, const char *limit_name, int64_t output_tokens)
 {
     json_t *doc = json_object(), *list = messages_of(call), *system = json_object();
     json_put_str(doc, "model", model);
@@ -79,7 +79,7 @@ static json_t *openai_body(const char *model, const struct llm_call *call, int64
     json_put_str(system, "content", call->system);
     json_array_insert_new(list, 0, system);
     json_put(doc, "messages", list);
-    json_put_int(doc, "max_tokens", output_tokens);
+    json_put_int(doc, limit_name, output_tokens);
     json_put_bool(doc, "stream", true);
     json_put(doc, "stream_options", json_pack("{s:b}", "include_usage", 1));
     return doc;
@@ -126,8 +126,9 @@ static void openai_whole(struct answer *a, const json_t *doc)
 
 /* ---- Anthropic Messages ---- */
 
-static json_t *anthropic_body(const char *model, const struct llm_call *call, int64_t output_tokens)
+static json_t *anthropic_body(const char *model, const struct llm_call *call, const char *limit_name, int64_t output_tokens)
 {
+    (void)limit_name;
     json_t *doc = json_object();
     json_put_str(doc, "model", model);
     json_put_int(doc, "max_tokens", output_tokens);

@@ -42,7 +42,7 @@ struct answer {
 };
 struct dialect {
     const char *name, *path;
-    json_t *(*body)(const char *model, const struct llm_call *call, int64_t output_tokens);
+    json_t *(*body)(const char *model, const struct llm_call *call, const char *limit_name, int64_t output_tokens);
     const char *key_header;        /* "Authorization: Bearer " */
     const char *more_header;       /* NULL: none */
     void (*event)(struct answer *a, const json_t *doc);

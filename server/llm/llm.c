@@ -16,7 +16,7 @@
 struct llm {
     const struct dialect *dialect;
     struct llm_config c;
-    char *url, *model, *key, *protocol, *key_line;
+    char *url, *model, *key, *protocol, *key_line, *limit_name;
 };
 
 /* X(code, name, another try may help, charged, error) */
@@ -103,8 +103,8 @@ bool llm_open(const struct llm_config *config, struct llm **ret, struct err *err
     const char *key = config->key ? config->key : "";
     if (!d)
         return err_set(err, ERR_INVALID, "--llm-protocol: \"%.40s\" is none of: openai anthropic", config->protocol);
-    if ((strncmp(config->url, "http://", 7) && strncmp(config->url, "https://", 8)) || !visible(config->url) || strchr(config->url, '@'))
-        return err_set(err, ERR_INVALID, "--llm-url: an address such as https://host/v1 is needed, without a name or password in it");
+    if ((strncmp(config->url, "http://", 7) && strncmp(config->url, "https://", 8)) || !visible(config->url) || strpbrk(config->url, "@?#"))
+        return err_set(err, ERR_INVALID, "--llm-url: an address such as https://host/v1 is needed, without a name, a password or a query in it");
     if (!config->model || !*config->model || strlen(config->model) > 128)
         return err_set(err, ERR_INVALID, "--llm-model: the name of a model is needed where --llm-url is set");
     if (!visible(key) || strlen(key) > 1024 || (*key && strlen(key) < KEY_PART))
@@ -113,9 +113,10 @@ bool llm_open(const struct llm_config *config, struct llm **ret, struct err *err
         return false;
     struct llm *l = xalloc(sizeof *l);
     *l = (struct llm){.dialect = d, .c = *config, .url = full_url(config->url, d->path), .model = xstrdup(config->model),
-                      .key = xstrdup(key), .protocol = xstrdup(d->name)};
+                      .key = xstrdup(key), .protocol = xstrdup(d->name),
+                      .limit_name = xstrdup(config->limit_name && *config->limit_name ? config->limit_name : "max_tokens")};
     l->key_line = *key ? xfmt("%s%s", d->key_header, key) : NULL;
-    l->c.url = l->c.model = l->c.key = l->c.protocol = NULL;
+    l->c.url = l->c.model = l->c.key = l->c.protocol = l->c.limit_name = NULL;
     *ret = l;
     return true;
 }
@@ -129,6 +130,7 @@ void llm_close(struct llm *l)
     free(l->key);
     free(l->protocol);
     free(l->key_line);
+    free(l->limit_name);
     free(l);
 }
 
@@ -393,7 +395,7 @@ bool llm_ask(const struct llm *l, const struct llm_call *call, struct llm_reply 
         if (!may_spend(l, call, llm_usage_total(&account->usage) - before, &t.output_tokens))
             return err_set(err, ERR_TOO_LARGE, "%lld tokens are too few for %s try of a request of about %lld", (long long)call->tokens_most,
                            number > 1 ? "another" : "a", (long long)llm_call_estimate(call));
-        cleanup(json) json_t *doc = l->dialect->body(l->model, call, t.output_tokens);
+        cleanup(json) json_t *doc = l->dialect->body(l->model, call, l->limit_name, t.output_tokens);
         cleanup(str) char *body = json_text(doc);
         int64_t began = clock_mono_ns();
         enum outcome o = try_once(&t, body, strlen(body), &end, detail, sizeof detail);

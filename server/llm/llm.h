@@ -47,6 +47,7 @@ struct llm_config {
     const char *protocol;          /* "openai" or "anthropic" */
     const char *model;
     const char *key;               /* NULL or "": none is sent */
+    const char *limit_name;        /* what openai's requests call their limit of output; NULL: "max_tokens" */
     int64_t connect_ns, first_byte_ns, stall_ns, whole_ns;     /* of one try */
     int64_t answer_bytes;          /* of an answer's text; eight times that in all that is sent for it */
     int64_t output_tokens;         /* the most that is asked for */

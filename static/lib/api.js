@@ -3,8 +3,21 @@
 const KEY = 'proteus-token';
 
 export const token = {
-  get: () => { try { return sessionStorage.getItem(KEY) || ''; } catch { return ''; } },
-  set: (value) => { try { if (value) sessionStorage.setItem(KEY, value); else sessionStorage.removeItem(KEY); } catch { /* private mode */ } },
+  get: () => {
+    try {
+      return sessionStorage.getItem(KEY) || '';
+    } catch {
+      return '';
+    }
+  },
+  set: (value) => {
+    try {
+      if (value) sessionStorage.setItem(KEY, value);
+      else sessionStorage.removeItem(KEY);
+    } catch {
+      /* private mode */
+    }
+  },
 };
 
 export const headers = () => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
@@ -20,7 +33,11 @@ export class Problem extends Error {
 
 export async function problemOf(response) {
   let doc = null;
-  try { doc = await response.json(); } catch { /* not JSON */ }
+  try {
+    doc = await response.json();
+  } catch {
+    /* not JSON */
+  }
   return new Problem(response.status, doc);
 }
 

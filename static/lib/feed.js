@@ -4,8 +4,9 @@ import { get, getAll, headers, Problem, problemOf } from './api.js';
 import { EventStream } from './sse.js';
 import { candidatesOf, dropKernel, newState, takeCandidate, takeEvent, takeJob, takeKernel, workOf } from './state.js';
 
-const HISTORY = 1200;           // events before the snapshots
-const SOON_MS = 150, SLOW_MS = 2000;
+const HISTORY = 1200; // events before the snapshots
+const SOON_MS = 150,
+  SLOW_MS = 2000;
 const part = encodeURIComponent;
 
 export class Feed {
@@ -20,18 +21,25 @@ export class Feed {
   // ---- snapshots
   async loadDevices(into) {
     const doc = await get('/v1/devices');
-    Object.assign(into, { devices: Array.isArray(doc.devices) ? doc.devices : [], toolkit: doc.toolkit ?? null, sandbox: doc.sandbox ?? null, version: doc.version ?? '' });
+    Object.assign(into, {
+      devices: Array.isArray(doc.devices) ? doc.devices : [],
+      toolkit: doc.toolkit ?? null,
+      sandbox: doc.sandbox ?? null,
+      version: doc.version ?? '',
+    });
     into.tick++;
   }
 
   async snapshots() {
     const fresh = newState();
-    const devices = this.loadDevices(fresh).catch(() => {}).then(() => this.on.change());   // it may wait for a scheduler: nothing waits for it
+    const devices = this.loadDevices(fresh)
+      .catch(() => {})
+      .then(() => this.on.change()); // it may wait for a scheduler: nothing waits for it
     const [jobs, list] = await Promise.all([get('/v1/jobs?limit=50'), get('/v1/kernels?limit=50')]);
     for (const job of jobs.jobs ?? []) takeJob(fresh, job, jobs.as_of);
     for (const k of list.kernels ?? []) takeKernel(fresh, k, list.as_of);
     fresh.kernelsNext = list.next ?? null;
-    fresh.asOf = Math.min(jobs.as_of ?? 0, list.as_of ?? 0);   // the stream starts at the older of the two
+    fresh.asOf = Math.min(jobs.as_of ?? 0, list.as_of ?? 0); // the stream starts at the older of the two
     return [fresh, devices];
   }
 
@@ -49,7 +57,11 @@ export class Feed {
         break;
       } catch (e) {
         if (mine !== this.starting) return;
-        if (e instanceof Problem && e.status < 500 && e.status !== 429) { this.on.connection('refused'); this.on.problem(e); return; }
+        if (e instanceof Problem && e.status < 500 && e.status !== 429) {
+          this.on.connection('refused');
+          this.on.problem(e);
+          return;
+        }
         this.on.connection('waiting', Date.now() + wait);
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
@@ -73,10 +85,16 @@ export class Feed {
       state: (name, until) => {
         this.on.connection(name, until);
         if (name === 'waiting') lost = true;
-        if (name === 'live' && lost) { lost = false; this.resync(); }
+        if (name === 'live' && lost) {
+          lost = false;
+          this.resync();
+        }
       },
       // 400: an event id that this service has not reached: another store is behind the address now, so all is read anew
-      problem: async (response) => { if (response.status === 400) setTimeout(() => this.start(), 1000); else this.on.problem(await problemOf(response)); },
+      problem: async (response) => {
+        if (response.status === 400) setTimeout(() => this.start(), 1000);
+        else this.on.problem(await problemOf(response));
+      },
     });
   }
 
@@ -84,13 +102,18 @@ export class Feed {
   async resync() {
     try {
       const [fresh, devices] = await this.snapshots();
-      if (fresh.asOf < this.snapshotAt) { this.start(); return; }
+      if (fresh.asOf < this.snapshotAt) {
+        this.start();
+        return;
+      }
       for (const job of fresh.jobs.values()) takeJob(this.state, job, job.lastEvent);
       await devices;
       Object.assign(this.state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox, version: fresh.version });
       this.state.tick++;
       this.on.change();
-    } catch { /* the stream says that the connection is gone */ }
+    } catch {
+      /* the stream says that the connection is gone */
+    }
   }
 
   // ---- what events named: fetched a little later, each thing once
@@ -110,11 +133,17 @@ export class Feed {
 
   async fetchNow() {
     const { wanted, state } = this;
-    const jobs = [...wanted.jobs].slice(0, 20), hashes = [...wanted.kernels].slice(0, 50), devices = wanted.devices;
+    const jobs = [...wanted.jobs].slice(0, 20),
+      hashes = [...wanted.kernels].slice(0, 50),
+      devices = wanted.devices;
     for (const id of jobs) wanted.jobs.delete(id);
     for (const hash of hashes) wanted.kernels.delete(hash);
     wanted.devices = false;
-    await Promise.allSettled([...jobs.map((id) => this.readJob(id)), ...hashes.map((hash) => this.readKernel(hash)), devices ? this.loadDevices(state) : null]);
+    await Promise.allSettled([
+      ...jobs.map((id) => this.readJob(id)),
+      ...hashes.map((hash) => this.readKernel(hash)),
+      devices ? this.loadDevices(state) : null,
+    ]);
     this.fetching = 0;
     this.on.change();
     if (wanted.jobs.size || wanted.kernels.size) this.fetching = setTimeout(() => this.fetchNow(), SOON_MS);
@@ -127,7 +156,8 @@ export class Feed {
   }
 
   async readKernel(hash) {
-    const { state } = this, at = state.asOf;
+    const { state } = this,
+      at = state.asOf;
     try {
       takeKernel(state, await get(`/v1/kernels/${part(hash)}`), at);
     } catch (e) {
@@ -139,7 +169,8 @@ export class Feed {
   // ---- more than the first page
   /** All candidates of a job, newest first; pages that are there are drawn while the next ones come. */
   async readCandidates(id) {
-    const { state } = this, work = workOf(state, id);
+    const { state } = this,
+      work = workOf(state, id);
     if (work.read || this.reading.has(id)) return;
     work.read = true;
     work.all = false;
@@ -157,7 +188,8 @@ export class Feed {
     } finally {
       this.reading.delete(id);
       candidatesOf(state, id);
-      work.tick++; state.tick++;
+      work.tick++;
+      state.tick++;
       this.on.change();
     }
   }
@@ -173,6 +205,8 @@ export class Feed {
         this.on.change();
         return this.state === state;
       });
-    } finally { this.reading.delete('kernels'); }
+    } finally {
+      this.reading.delete('kernels');
+    }
   }
 }

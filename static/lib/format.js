@@ -21,9 +21,32 @@ const scale = (value, steps) => {
   }
   return '–';
 };
-export const duration = (ns) => (ns > 0 ? scale(ns, [[1e3, 1, 'ns'], [1e6, 1e3, 'µs'], [1e9, 1e6, 'ms'], [120e9, 1e9, 's'], [7200e9, 60e9, 'min'], [Infinity, 3600e9, 'h']]) : '–');
-export const bytes = (n) => (n >= 0 ? scale(n, [[1e3, 1, 'B'], [1e6, 1e3, 'kB'], [1e9, 1e6, 'MB'], [Infinity, 1e9, 'GB']]) : '–');
-export const number = (n) => (Number.isFinite(n) ? (Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 1e-3) ? n.toExponential(2) : String(Math.round(n * 1000) / 1000)) : '–');
+export const duration = (ns) =>
+  ns > 0
+    ? scale(ns, [
+        [1e3, 1, 'ns'],
+        [1e6, 1e3, 'µs'],
+        [1e9, 1e6, 'ms'],
+        [120e9, 1e9, 's'],
+        [7200e9, 60e9, 'min'],
+        [Infinity, 3600e9, 'h'],
+      ])
+    : '–';
+export const bytes = (n) =>
+  n >= 0
+    ? scale(n, [
+        [1e3, 1, 'B'],
+        [1e6, 1e3, 'kB'],
+        [1e9, 1e6, 'MB'],
+        [Infinity, 1e9, 'GB'],
+      ])
+    : '–';
+export const number = (n) =>
+  Number.isFinite(n)
+    ? Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 1e-3)
+      ? n.toExponential(2)
+      : String(Math.round(n * 1000) / 1000)
+    : '–';
 export const count = (n) => (Number.isFinite(n) ? n.toLocaleString('en') : '–');
 export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : '–');
 export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
@@ -43,7 +66,11 @@ export const clockTime = (time) => (Number.isFinite(Date.parse(time)) ? new Date
 export const shortHash = (hash) => String(hash ?? '').slice(0, 12);
 /** The end of an id tells ids apart, its beginning is the time. */
 export const shortId = (id) => String(id ?? '').slice(-6);
-export const axesText = (axes) => Object.entries(axes ?? {}).slice(0, 24).map(([k, v]) => `${k}=${v}`).join(' ');
+export const axesText = (axes) =>
+  Object.entries(axes ?? {})
+    .slice(0, 24)
+    .map(([k, v]) => `${k}=${v}`)
+    .join(' ');
 export const shapeText = (shape) => `${shape?.op ?? ''} ${axesText(shape?.axes)}`.trim();
 
 /** Verdicts by what they mean to a reader: a mark and a word of their own, so that colour is never the only signal. */
@@ -57,11 +84,29 @@ export const KINDS = {
   none: { mark: '○', label: 'being judged' },
 };
 const KIND_OF = {
-  ok: 'good', not_faster: 'correct', unclear: 'correct', not_confirmed: 'correct',
-  wrong_result: 'wrong', non_finite: 'wrong', non_deterministic: 'wrong', state_carried: 'wrong', input_modified: 'wrong',
-  out_of_bounds: 'unsafe', uninitialised_read: 'unsafe', race: 'unsafe', barrier_divergence: 'unsafe', misaligned: 'unsafe', fault: 'unsafe',
-  compile_error: 'build', 'rejected.plan': 'build', 'rejected.forbidden': 'build', unsupported_on_sim: 'build', resource_limit: 'build',
-  timeout: 'doubt', timers_disagree: 'doubt', implausible: 'doubt',
+  ok: 'good',
+  not_faster: 'correct',
+  unclear: 'correct',
+  not_confirmed: 'correct',
+  wrong_result: 'wrong',
+  non_finite: 'wrong',
+  non_deterministic: 'wrong',
+  state_carried: 'wrong',
+  input_modified: 'wrong',
+  out_of_bounds: 'unsafe',
+  uninitialised_read: 'unsafe',
+  race: 'unsafe',
+  barrier_divergence: 'unsafe',
+  misaligned: 'unsafe',
+  fault: 'unsafe',
+  compile_error: 'build',
+  'rejected.plan': 'build',
+  'rejected.forbidden': 'build',
+  unsupported_on_sim: 'build',
+  resource_limit: 'build',
+  timeout: 'doubt',
+  timers_disagree: 'doubt',
+  implausible: 'doubt',
 };
 export function verdictKind(code) {
   if (!code) return 'none';

@@ -5,7 +5,8 @@ import { el } from './dom.js';
 let library = null;
 function load() {
   if (!library) {
-    if (!document.querySelector('link[data-uplot]')) document.head.append(el('link', { rel: 'stylesheet', href: 'vendor/uPlot.css', dataset: { uplot: '' } }));
+    if (!document.querySelector('link[data-uplot]'))
+      document.head.append(el('link', { rel: 'stylesheet', href: 'vendor/uPlot.css', dataset: { uplot: '' } }));
     library = import('../vendor/uPlot.esm.js').then((m) => m.default);
   }
   return library;
@@ -15,13 +16,39 @@ export const color = (name) => getComputedStyle(document.documentElement).getPro
 
 /** A mark at x, y of size r (canvas pixels) on a path, by kind; colour is never the only difference. */
 export const marks = {
-  good: (p, x, y, r) => { p.moveTo(x + r, y); p.arc(x, y, r, 0, 6.3); },
-  none: (p, x, y, r) => { p.moveTo(x + r, y); p.arc(x, y, r, 0, 6.3); },
-  correct: (p, x, y, r) => { p.moveTo(x, y - r * 1.3); p.lineTo(x + r * 1.3, y); p.lineTo(x, y + r * 1.3); p.lineTo(x - r * 1.3, y); p.closePath(); },
-  doubt: (p, x, y, r) => { marks.correct(p, x, y, r); },
-  wrong: (p, x, y, r) => { p.moveTo(x - r, y - r); p.lineTo(x + r, y + r); p.moveTo(x + r, y - r); p.lineTo(x - r, y + r); },
-  unsafe: (p, x, y, r) => { p.moveTo(x, y - r * 1.2); p.lineTo(x + r * 1.2, y + r); p.lineTo(x - r * 1.2, y + r); p.closePath(); },
-  build: (p, x, y, r) => { p.rect(x - r, y - r, 2 * r, 2 * r); },
+  good: (p, x, y, r) => {
+    p.moveTo(x + r, y);
+    p.arc(x, y, r, 0, 6.3);
+  },
+  none: (p, x, y, r) => {
+    p.moveTo(x + r, y);
+    p.arc(x, y, r, 0, 6.3);
+  },
+  correct: (p, x, y, r) => {
+    p.moveTo(x, y - r * 1.3);
+    p.lineTo(x + r * 1.3, y);
+    p.lineTo(x, y + r * 1.3);
+    p.lineTo(x - r * 1.3, y);
+    p.closePath();
+  },
+  doubt: (p, x, y, r) => {
+    marks.correct(p, x, y, r);
+  },
+  wrong: (p, x, y, r) => {
+    p.moveTo(x - r, y - r);
+    p.lineTo(x + r, y + r);
+    p.moveTo(x + r, y - r);
+    p.lineTo(x - r, y + r);
+  },
+  unsafe: (p, x, y, r) => {
+    p.moveTo(x, y - r * 1.2);
+    p.lineTo(x + r * 1.2, y + r);
+    p.lineTo(x - r * 1.2, y + r);
+    p.closePath();
+  },
+  build: (p, x, y, r) => {
+    p.rect(x - r, y - r, 2 * r, 2 * r);
+  },
 };
 
 /**
@@ -36,28 +63,50 @@ export class Plot {
     window.addEventListener('proteus-theme', this.onTheme);
     this.observer = new ResizeObserver(() => this.fit());
     this.observer.observe(this.node);
-    load().then((uPlot) => { this.uPlot = uPlot; this.make(); });
+    load().then((uPlot) => {
+      this.uPlot = uPlot;
+      this.make();
+    });
   }
 
-  label(text) { if (this.node.getAttribute('aria-label') !== text) this.node.setAttribute('aria-label', text); }
+  label(text) {
+    if (this.node.getAttribute('aria-label') !== text) this.node.setAttribute('aria-label', text);
+  }
 
   make() {
     if (this.closed || !this.uPlot || !this.data || !this.node.clientWidth) return;
     this.plot?.destroy();
-    const axis = { stroke: color('muted'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line'), width: 1 }, font: '11px ui-monospace, monospace' };
+    const axis = {
+      stroke: color('muted'),
+      grid: { stroke: color('line'), width: 1 },
+      ticks: { stroke: color('line'), width: 1 },
+      font: '11px ui-monospace, monospace',
+    };
     const given = this.options();
-    this.plot = new this.uPlot({ width: this.node.clientWidth, height: this.height, legend: { show: false }, cursor: { drag: { x: false, y: false } }, ...given,
-      axes: (given.axes ?? [{}, {}]).map((a) => ({ ...axis, ...a })) }, this.data, this.node);
+    this.plot = new this.uPlot(
+      {
+        width: this.node.clientWidth,
+        height: this.height,
+        legend: { show: false },
+        cursor: { drag: { x: false, y: false } },
+        ...given,
+        axes: (given.axes ?? [{}, {}]).map((a) => ({ ...axis, ...a })),
+      },
+      this.data,
+      this.node,
+    );
   }
 
   fit() {
     if (!this.plot) this.make();
-    else if (this.plot.width !== this.node.clientWidth && this.node.clientWidth) this.plot.setSize({ width: this.node.clientWidth, height: this.height });
+    else if (this.plot.width !== this.node.clientWidth && this.node.clientWidth)
+      this.plot.setSize({ width: this.node.clientWidth, height: this.height });
   }
 
   set(data) {
     this.data = data;
-    if (this.plot) this.plot.setData(data); else this.make();
+    if (this.plot) this.plot.setData(data);
+    else this.make();
   }
 
   close() {

@@ -1,7 +1,7 @@
 // Server-sent events over fetch (EventSource cannot send a token), with resume. The parser is pure; see tests/browser.
 
 const MAX_EVENT = 1 << 20;
-const SILENCE_MS = 45000;   // three heartbeats
+const SILENCE_MS = 45000; // three heartbeats
 
 /** Feeds text in pieces cut anywhere; calls onEvent({type, id, data}) for each event. */
 export class SseParser {
@@ -25,7 +25,7 @@ export class SseParser {
     this.rest += text;
     for (;;) {
       const at = this.rest.search(/[\r\n]/);
-      if (at < 0 || (this.rest[at] === '\r' && at + 1 === this.rest.length)) break;   // "\r" may be half of "\r\n"
+      if (at < 0 || (this.rest[at] === '\r' && at + 1 === this.rest.length)) break; // "\r" may be half of "\r\n"
       const step = this.rest[at] === '\r' && this.rest[at + 1] === '\n' ? 2 : 1;
       const line = this.rest.slice(0, at);
       this.rest = this.rest.slice(at + step);
@@ -41,8 +41,10 @@ export class SseParser {
     const name = colon < 0 ? line : line.slice(0, colon);
     let value = colon < 0 ? '' : line.slice(colon + 1);
     if (value[0] === ' ') value = value.slice(1);
-    if (name === 'data') { this.data.push(value); this.size += value.length; }
-    else if (name === 'event') this.type = value;
+    if (name === 'data') {
+      this.data.push(value);
+      this.size += value.length;
+    } else if (name === 'event') this.type = value;
     else if (name === 'id' && /^\d{1,18}$/.test(value)) this.id = value;
     else if (name === 'retry' && /^\d{1,6}$/.test(value)) this.retryMs = Number(value);
   }
@@ -63,7 +65,10 @@ export class SseParser {
 export class EventStream {
   constructor(url, headers, lastId, on) {
     Object.assign(this, { url, headers, on, closed: false, attempt: 0 });
-    this.parser = new SseParser((e) => { this.attempt = 0; on.event(e); });
+    this.parser = new SseParser((e) => {
+      this.attempt = 0;
+      on.event(e);
+    });
     this.parser.lastId = lastId ? String(lastId) : '';
     this.run();
   }
@@ -79,14 +84,25 @@ export class EventStream {
     while (!this.closed) {
       this.on.state('connecting');
       let over = false;
-      try { over = await this.connect(); } catch { /* the network: try again */ }
+      try {
+        over = await this.connect();
+      } catch {
+        /* the network: try again */
+      }
       clearTimeout(this.watchdog);
-      if (over && !this.closed) { this.closed = true; this.on.state('over'); return; }
+      if (over && !this.closed) {
+        this.closed = true;
+        this.on.state('over');
+        return;
+      }
       if (this.closed) return;
       const base = this.parser.retryMs || 500;
       const wait = Math.min(base * 2 ** Math.min(this.attempt++, 5), 10000) * (0.75 + Math.random() / 2);
       this.on.state('waiting', Date.now() + wait);
-      await new Promise((resolve) => { this.wake = resolve; setTimeout(resolve, wait); });
+      await new Promise((resolve) => {
+        this.wake = resolve;
+        setTimeout(resolve, wait);
+      });
     }
   }
 

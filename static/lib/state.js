@@ -2,7 +2,7 @@
 // may overlap: a snapshot's `as_of` is the last event that it includes, and older events only fill in what is missing.
 // `tick` (of all, of a job's work) rises with every change: who draws compares it instead of the data.
 
-const KEPT_UNREAD = 600;          // candidates of a job that nobody looks at
+const KEPT_UNREAD = 600; // candidates of a job that nobody looks at
 const KEPT = 20000;
 const KEPT_JOBS = 40;
 const KEPT_LOG = 4000;
@@ -10,8 +10,22 @@ const KEPT_MOVES = 60;
 const ENDED = new Set(['done', 'failed', 'cancelled']);
 
 export const newState = () => ({
-  tick: 0, asOf: 0, jobs: new Map(), kernels: new Map(), gone: new Map(), work: new Map(), moves: new Map(), promoted: new Map(), log: [], logTick: 0,
-  devices: [], toolkit: null, sandbox: null, version: '', lessonTick: 0, kernelTick: 0,
+  tick: 0,
+  asOf: 0,
+  jobs: new Map(),
+  kernels: new Map(),
+  gone: new Map(),
+  work: new Map(),
+  moves: new Map(),
+  promoted: new Map(),
+  log: [],
+  logTick: 0,
+  devices: [],
+  toolkit: null,
+  sandbox: null,
+  version: '',
+  lessonTick: 0,
+  kernelTick: 0,
 });
 
 export const ended = (job) => ENDED.has(job?.state);
@@ -22,10 +36,11 @@ export function takeJob(state, doc, asOf) {
   if (typeof doc?.id !== 'string') return;
   const old = state.jobs.get(doc.id);
   const at = asOf ?? doc.as_of ?? 0;
-  if (old && old.lastEvent > at) return;   // what we have is newer
+  if (old && old.lastEvent > at) return; // what we have is newer
   const best = new Map();
   for (const s of Array.isArray(doc.shapes) ? doc.shapes : []) {
-    if (s?.best && typeof s.best === 'object') best.set(s.shape_hash, { is_baseline: s.best.candidate === s.baseline?.candidate, ...s.best });
+    if (s?.best && typeof s.best === 'object')
+      best.set(s.shape_hash, { is_baseline: s.best.candidate === s.baseline?.candidate, ...s.best });
   }
   state.jobs.set(doc.id, { ...doc, best, bestAt: old?.bestAt, lastEvent: at });
   state.tick++;
@@ -36,17 +51,51 @@ export function takeKernel(state, doc, asOf) {
   if (typeof doc?.shape_hash !== 'string') return;
   const old = state.kernels.get(doc.shape_hash);
   if (old && old.lastEvent > (asOf ?? 0)) return;
-  const { shape_hash, shape, op, target, candidate, job, is_baseline, language, evidence, mode, time_ns, baseline_time_ns, speedup, served_since, device } = doc;
-  state.kernels.set(shape_hash, { shape_hash, shape, op, target, candidate, job, is_baseline, language, evidence, mode, time_ns, baseline_time_ns, speedup, served_since,
-    device: device?.name, lastEvent: asOf ?? 0 });
+  const {
+    shape_hash,
+    shape,
+    op,
+    target,
+    candidate,
+    job,
+    is_baseline,
+    language,
+    evidence,
+    mode,
+    time_ns,
+    baseline_time_ns,
+    speedup,
+    served_since,
+    device,
+  } = doc;
+  state.kernels.set(shape_hash, {
+    shape_hash,
+    shape,
+    op,
+    target,
+    candidate,
+    job,
+    is_baseline,
+    language,
+    evidence,
+    mode,
+    time_ns,
+    baseline_time_ns,
+    speedup,
+    served_since,
+    device: device?.name,
+    lastEvent: asOf ?? 0,
+  });
   state.gone.delete(shape_hash);
-  state.tick++; state.kernelTick++;
+  state.tick++;
+  state.kernelTick++;
 }
 
 export function dropKernel(state, hash, why) {
   state.kernels.delete(hash);
   state.gone.set(hash, why ?? '');
-  state.tick++; state.kernelTick++;
+  state.tick++;
+  state.kernelTick++;
 }
 
 // ---- candidates, by job
@@ -55,7 +104,12 @@ export function workOf(state, jobId) {
   if (!work) {
     work = { tick: 0, byId: new Map(), list: [], sorted: true, read: false, judged: 0, accepted: 0, now: null };
     state.work.set(jobId, work);
-    if (state.work.size > KEPT_JOBS) for (const [id, w] of state.work) if (!w.read && id !== jobId) { state.work.delete(id); break; }
+    if (state.work.size > KEPT_JOBS)
+      for (const [id, w] of state.work)
+        if (!w.read && id !== jobId) {
+          state.work.delete(id);
+          break;
+        }
   }
   return work;
 }
@@ -81,13 +135,19 @@ function candidateOf(state, id, jobId) {
 }
 
 function judgedNow(work, c, before) {
-  if (!before && c.verdict && !c.baseline) { work.judged++; if (c.verdict === 'ok') work.accepted++; }
+  if (!before && c.verdict && !c.baseline) {
+    work.judged++;
+    if (c.verdict === 'ok') work.accepted++;
+  }
 }
 
 /** Sets fields; an event older than what we know fills gaps only. */
 function merge(entity, at, fields) {
   const newer = at > entity.lastEvent;
-  for (const k in fields) { const v = fields[k]; if (v !== undefined && v !== null && (newer || entity[k] === undefined)) entity[k] = v; }
+  for (const k in fields) {
+    const v = fields[k];
+    if (v !== undefined && v !== null && (newer || entity[k] === undefined)) entity[k] = v;
+  }
   if (newer) entity.lastEvent = at;
 }
 
@@ -98,20 +158,42 @@ export function takeCandidate(state, jobId, doc, asOf) {
   const before = c.verdict;
   const figures = doc.figures && typeof doc.figures === 'object' ? doc.figures : doc;
   merge(c, asOf ?? doc.as_of ?? 0, {
-    shape_hash: doc.shape_hash, baseline: doc.is_baseline, state: doc.state, created: doc.created, time: doc.judged, notes: doc.notes ?? doc.candidate?.notes,
-    language: doc.language ?? doc.candidate?.language, parent: doc.parent ?? doc.candidate?.parent ?? doc.origin?.parent, move: doc.origin?.move, template: doc.origin?.template,
-    verdict: verdictCode(doc), text: doc.verdict?.text, speedup: figures.speedup, time_ns: figures.time_ns, evidence: figures.evidence });
+    shape_hash: doc.shape_hash,
+    baseline: doc.is_baseline,
+    state: doc.state,
+    created: doc.created,
+    time: doc.judged,
+    notes: doc.notes ?? doc.candidate?.notes,
+    language: doc.language ?? doc.candidate?.language,
+    parent: doc.parent ?? doc.candidate?.parent ?? doc.origin?.parent,
+    move: doc.origin?.move,
+    template: doc.origin?.template,
+    verdict: verdictCode(doc),
+    text: doc.verdict?.text,
+    speedup: figures.speedup,
+    time_ns: figures.time_ns,
+    evidence: figures.evidence,
+  });
   const work = workOf(state, jobId);
   judgedNow(work, c, before);
-  work.tick++; state.tick++;
+  work.tick++;
+  state.tick++;
 }
 
 /** In order of their ids, which is that of their making; numbered from 1, the baseline 0. */
 export function candidatesOf(state, jobId) {
   const work = state.work.get(jobId);
   if (!work) return [];
-  if (!work.sorted) { work.list.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)); work.sorted = true; work.numbered = 0; }
-  if (work.numbered !== work.list.length) { let n = 0; for (const c of work.list) c.number = c.baseline ? 0 : ++n; work.numbered = work.list.length; }
+  if (!work.sorted) {
+    work.list.sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+    work.sorted = true;
+    work.numbered = 0;
+  }
+  if (work.numbered !== work.list.length) {
+    let n = 0;
+    for (const c of work.list) c.number = c.baseline ? 0 : ++n;
+    work.numbered = work.list.length;
+  }
   return work.list;
 }
 
@@ -120,7 +202,16 @@ const steps = {
   'candidate.proposed': (state, e) => {
     const c = candidateOf(state, e.candidate, e.job);
     if (!c) return null;
-    merge(c, e.id, { shape_hash: e.shape_hash, notes: e.notes, baseline: e.is_baseline, language: e.language, created: e.time, parent: e.parent ?? e.origin?.parent, move: e.origin?.move, template: e.origin?.template });
+    merge(c, e.id, {
+      shape_hash: e.shape_hash,
+      notes: e.notes,
+      baseline: e.is_baseline,
+      language: e.language,
+      created: e.time,
+      parent: e.parent ?? e.origin?.parent,
+      move: e.origin?.move,
+      template: e.origin?.template,
+    });
     workOf(state, e.job).tick++;
     return null;
   },
@@ -128,7 +219,12 @@ const steps = {
     const c = candidateOf(state, e.candidate, e.job);
     if (!c) return null;
     merge(c, e.id, { shape_hash: e.shape_hash });
-    if (!(c.phaseAt > e.id)) { c.phaseAt = e.id; c.phase = e.phase; c.phaseState = e.state; c.phaseMode = e.mode; }
+    if (!(c.phaseAt > e.id)) {
+      c.phaseAt = e.id;
+      c.phase = e.phase;
+      c.phaseState = e.state;
+      c.phaseMode = e.mode;
+    }
     const work = workOf(state, e.job);
     work.tick++;
     if (!c.verdict && !(work.now?.phaseAt > e.id)) work.now = c;
@@ -168,7 +264,7 @@ const steps = {
       workOf(state, e.job).tick++;
     }
     if (e.served && !(state.promoted.get(e.shape_hash)?.id > e.id)) {
-      state.promoted.delete(e.shape_hash);            // to the end: the newest is last
+      state.promoted.delete(e.shape_hash); // to the end: the newest is last
       state.promoted.set(e.shape_hash, { ...best, id: e.id, time: e.time, job: e.job, shape_hash: e.shape_hash });
       if (state.promoted.size > KEPT_MOVES) state.promoted.delete(state.promoted.keys().next().value);
     }
@@ -190,8 +286,22 @@ const steps = {
     return { job: e.job };
   },
   'device.health': () => ({ devices: true }),
-  'lesson.learned': (state) => { state.lessonTick++; return null; },
-  'lesson.retired': (state) => { state.lessonTick++; return null; },
+  'lesson.learned': (state) => {
+    state.lessonTick++;
+    return null;
+  },
+  'lesson.retired': (state) => {
+    state.lessonTick++;
+    return null;
+  },
+  'lesson.step': (state) => {
+    state.lessonTick++;
+    return null;
+  },
+  'lesson.undone': (state) => {
+    state.lessonTick++;
+    return null;
+  },
 };
 
 function note(state, type, e) {
@@ -207,11 +317,15 @@ function note(state, type, e) {
  */
 export function takeEvent(state, type, text, replay = false) {
   let e;
-  try { e = JSON.parse(text); } catch { return null; }
+  try {
+    e = JSON.parse(text);
+  } catch {
+    return null;
+  }
   if (!e || typeof e !== 'object' || !Number.isSafeInteger(e.id)) return null;
   state.asOf = Math.max(state.asOf, e.id);
   const step = Object.hasOwn(steps, type) ? steps[type] : null;
-  const wanted = step ? step(state, e) ?? null : null;
+  const wanted = step ? (step(state, e) ?? null) : null;
   note(state, type, e);
   state.tick++;
   return replay ? null : wanted;
@@ -227,4 +341,5 @@ export function progressOf(state, job) {
   return Math.min(1, Math.max(byBudget, shapes.length ? all / shapes.length : 0));
 }
 
-export const sortedJobs = (state) => [...state.jobs.values()].sort((a, b) => (b.created ?? '').localeCompare(a.created ?? '') || (a.id < b.id ? 1 : -1));
+export const sortedJobs = (state) =>
+  [...state.jobs.values()].sort((a, b) => (b.created ?? '').localeCompare(a.created ?? '') || (a.id < b.id ? 1 : -1));

@@ -7,14 +7,34 @@ import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
 import { phaseSteps } from './overview.js';
 import { timingPanels } from './timing.js';
-import { bestFigure, button, candidateHref, chips, facts, failure, jobHref, kernelHref, link, panel, stateBadge, table, verdictBadge, waiting } from './parts.js';
+import {
+  bestFigure,
+  button,
+  candidateHref,
+  chips,
+  facts,
+  failure,
+  jobHref,
+  kernelHref,
+  link,
+  panel,
+  stateBadge,
+  table,
+  verdictBadge,
+  waiting,
+} from './parts.js';
 
 const FAULT = { candidate: 'The candidate is at fault.', nobody: 'Nobody is at fault.' };
 const pretty = (doc) => JSON.stringify(doc, null, 2);
 
 function detailRows(detail) {
-  return Object.entries(detail ?? {}).filter(([k, v]) => k !== 'log' && v !== null && (typeof v !== 'object' || JSON.stringify(v).length < 400)).slice(0, 24)
-    .map(([k, v]) => [k.replaceAll('_', ' '), el('code', null, typeof v === 'object' ? JSON.stringify(v) : typeof v === 'number' ? number(v) : String(v))]);
+  return Object.entries(detail ?? {})
+    .filter(([k, v]) => k !== 'log' && v !== null && (typeof v !== 'object' || JSON.stringify(v).length < 400))
+    .slice(0, 24)
+    .map(([k, v]) => [
+      k.replaceAll('_', ' '),
+      el('code', null, typeof v === 'object' ? JSON.stringify(v) : typeof v === 'number' ? number(v) : String(v)),
+    ]);
 }
 
 function verdictPanel(doc) {
@@ -22,102 +42,287 @@ function verdictPanel(doc) {
   if (!v) return panel('Verdict', null, el('p', null, 'It is being judged.'));
   const marks = offendingLines(v);
   const rows = detailRows(v.detail);
-  return panel('Verdict', null,
-    el('p', { class: v.code === 'ok' ? 'fine' : verdictKind(v.code) === 'correct' ? 'warn' : 'error' }, el('b', null, `${KINDS[verdictKind(v.code)].mark} ${v.for_person ?? v.code}`)),
+  return panel(
+    'Verdict',
+    null,
+    el(
+      'p',
+      { class: v.code === 'ok' ? 'fine' : verdictKind(v.code) === 'correct' ? 'warn' : 'error' },
+      el('b', null, `${KINDS[verdictKind(v.code)].mark} ${v.for_person ?? v.code}`),
+    ),
     v.text && v.text !== v.for_person ? el('p', null, v.text) : null,
-    el('p', { class: 'small muted' }, `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.code === 'ok' ? '' : v.for_generator ?? ''}`),
+    el(
+      'p',
+      { class: 'small muted' },
+      `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.code === 'ok' ? '' : (v.for_generator ?? '')}`,
+    ),
     marks.size ? excerpt(doc.candidate?.language, doc.candidate?.source ?? '', marks) : null,
-    rows.length ? el('details', { open: rows.length < 12, dataset: { key: 'figures' } }, el('summary', null, 'Figures of the fault'), facts(rows)) : null,
-    typeof v.detail?.log === 'string' ? el('details', { dataset: { key: 'log' } }, el('summary', null, 'Log of the compiler'), el('pre', { tabindex: 0, 'aria-label': 'Log' }, v.detail.log)) : null,
-    doc.decision ? el('p', { class: 'warn' }, `${doc.decision.decision} by ${doc.decision.by}: ${doc.decision.reason}`) : null);
+    rows.length
+      ? el('details', { open: rows.length < 12, dataset: { key: 'figures' } }, el('summary', null, 'Figures of the fault'), facts(rows))
+      : null,
+    typeof v.detail?.log === 'string'
+      ? el(
+          'details',
+          { dataset: { key: 'log' } },
+          el('summary', null, 'Log of the compiler'),
+          el('pre', { tabindex: 0, 'aria-label': 'Log' }, v.detail.log),
+        )
+      : null,
+    doc.decision ? el('p', { class: 'warn' }, `${doc.decision.decision} by ${doc.decision.by}: ${doc.decision.reason}`) : null,
+  );
 }
 
 function resources(doc) {
   const list = doc.figures?.resources;
   if (!Array.isArray(list)) return null;
   const sums = doc.figures?.counts ?? [];
-  return panel('Resources', null, table('Resources of each kernel', ['Kernel', ...['Registers', 'Shared memory', 'Local memory', 'Spills'].map((title) => ({ title, num: true }))],
-    list.map((r) => [el('code', null, r.kernel), r.registers, bytes(r.shared_bytes), bytes(r.local_bytes), r.spill_bytes > 0 ? el('b', null, `⚠ ${bytes(r.spill_bytes)}`) : bytes(r.spill_bytes)])),
-  Array.isArray(sums) && sums.length ? el('details', { dataset: { key: 'counts' } }, el('summary', null, 'What the emulator counted'), sums.slice(0, 16).map((c) => facts(Object.entries(c).filter(([, v]) => typeof v === 'number').map(([k, v]) => [k.replaceAll('_', ' '), count(v)])))) : null);
+  return panel(
+    'Resources',
+    null,
+    table(
+      'Resources of each kernel',
+      ['Kernel', ...['Registers', 'Shared memory', 'Local memory', 'Spills'].map((title) => ({ title, num: true }))],
+      list.map((r) => [
+        el('code', null, r.kernel),
+        r.registers,
+        bytes(r.shared_bytes),
+        bytes(r.local_bytes),
+        r.spill_bytes > 0 ? el('b', null, `⚠ ${bytes(r.spill_bytes)}`) : bytes(r.spill_bytes),
+      ]),
+    ),
+    Array.isArray(sums) && sums.length
+      ? el(
+          'details',
+          { dataset: { key: 'counts' } },
+          el('summary', null, 'What the emulator counted'),
+          sums.slice(0, 16).map((c) =>
+            facts(
+              Object.entries(c)
+                .filter(([, v]) => typeof v === 'number')
+                .map(([k, v]) => [k.replaceAll('_', ' '), count(v)]),
+            ),
+          ),
+        )
+      : null,
+  );
 }
 
 /** Plan, with its numbers as written: what is launched, how wide, with which arguments. */
 export function planTable(plan) {
   const steps = Array.isArray(plan?.steps) ? plan.steps : [];
   const size = (v) => (Array.isArray(v) ? v.join(' × ') : String(v ?? ''));
-  return [steps.length ? table('Launch plan', ['#', 'Kernel', 'Grid', 'Block', 'Cluster', 'Shared', 'Arguments'], steps.map((s, i) => (s.memset
-    ? [i + 1, `set ${s.memset} to ${s.value}`, '', '', '', '', ''] : [i + 1, el('code', null, s.kernel ?? ''), el('code', null, size(s.grid)), el('code', null, size(s.block)), el('code', null, size(s.cluster ?? '')), el('code', null, size(s.shared_bytes ?? '0')), el('code', null, size(s.args).replaceAll(' × ', ', '))]))) : null,
-  Array.isArray(plan?.workspace) && plan.workspace.length ? facts(plan.workspace.map((w) => [`workspace ${w.name}`, el('code', null, `${w.bytes} bytes`)])) : null];
+  return [
+    steps.length
+      ? table(
+          'Launch plan',
+          ['#', 'Kernel', 'Grid', 'Block', 'Cluster', 'Shared', 'Arguments'],
+          steps.map((s, i) =>
+            s.memset
+              ? [i + 1, `set ${s.memset} to ${s.value}`, '', '', '', '', '']
+              : [
+                  i + 1,
+                  el('code', null, s.kernel ?? ''),
+                  el('code', null, size(s.grid)),
+                  el('code', null, size(s.block)),
+                  el('code', null, size(s.cluster ?? '')),
+                  el('code', null, size(s.shared_bytes ?? '0')),
+                  el('code', null, size(s.args).replaceAll(' × ', ', ')),
+                ],
+          ),
+        )
+      : null,
+    Array.isArray(plan?.workspace) && plan.workspace.length
+      ? facts(plan.workspace.map((w) => [`workspace ${w.name}`, el('code', null, `${w.bytes} bytes`)]))
+      : null,
+  ];
 }
 
 /** The baseline's source: of the candidate that the job judged first for this shape. */
 async function baselineOf(ctx, doc) {
-  const job = ctx.state.jobs.get(doc.job) ?? await ctx.feed.readJob(doc.job);
+  const job = ctx.state.jobs.get(doc.job) ?? (await ctx.feed.readJob(doc.job));
   const id = job?.shapes?.find((s) => s.shape_hash === doc.shape_hash)?.baseline?.candidate;
   return id ? get(`/v1/candidates/${encodeURIComponent(id)}`) : null;
 }
 
 function sourcePanel(ctx, doc) {
-  const c = doc.candidate ?? {}, source = typeof c.source === 'string' ? c.source : '', marks = offendingLines(doc.verdict), parent = c.parent ?? doc.origin?.parent;
-  const box = el('div'), tabs = el('div', { class: 'tabs', role: 'group', 'aria-label': 'What is shown' });
+  const c = doc.candidate ?? {},
+    source = typeof c.source === 'string' ? c.source : '',
+    marks = offendingLines(doc.verdict),
+    parent = c.parent ?? doc.origin?.parent;
+  const box = el('div'),
+    tabs = el('div', { class: 'tabs', role: 'group', 'aria-label': 'What is shown' });
   const compare = async (what, find) => {
     replace(box, waiting(what));
     try {
       const other = await find();
-      replace(box, other ? [el('p', { class: 'small' }, `Against ${what}: `, link(candidateHref(other.id), other.id)), params(other.candidate, c), diffView(c.language, other.candidate?.source ?? '', source, `Difference to ${what}`)] : el('p', { class: 'muted' }, `There is no ${what}.`));
-    } catch (e) { replace(box, failure(e)); }
+      replace(
+        box,
+        other
+          ? [
+              el('p', { class: 'small' }, `Against ${what}: `, link(candidateHref(other.id), other.id)),
+              params(other.candidate, c),
+              diffView(c.language, other.candidate?.source ?? '', source, `Difference to ${what}`),
+            ]
+          : el('p', { class: 'muted' }, `There is no ${what}.`),
+      );
+    } catch (e) {
+      replace(box, failure(e));
+    }
   };
   const views = [
     ['Source', () => replace(box, codeView(c.language, source, marks))],
     parent && ['Diff to the parent', () => compare('the parent', () => get(`/v1/candidates/${encodeURIComponent(parent)}`))],
     !doc.is_baseline && ['Diff to the baseline', () => compare('the baseline', () => baselineOf(ctx, doc))],
-    doc.artifacts?.['kernel.ptx']?.digest && ['PTX', async () => { replace(box, waiting('PTX')); try { replace(box, codeView('ptx', await getText(`/v1/artifacts/${encodeURIComponent(doc.artifacts['kernel.ptx'].digest)}`), new Map(), 'PTX')); } catch (e) { replace(box, failure(e)); } }],
+    doc.artifacts?.['kernel.ptx']?.digest && [
+      'PTX',
+      async () => {
+        replace(box, waiting('PTX'));
+        try {
+          replace(
+            box,
+            codeView('ptx', await getText(`/v1/artifacts/${encodeURIComponent(doc.artifacts['kernel.ptx'].digest)}`), new Map(), 'PTX'),
+          );
+        } catch (e) {
+          replace(box, failure(e));
+        }
+      },
+    ],
   ].filter(Boolean);
-  const choose = (i) => { [...tabs.children].forEach((b, k) => b.setAttribute('aria-pressed', String(k === i))); views[i][1](); };
+  const choose = (i) => {
+    [...tabs.children].forEach((b, k) => b.setAttribute('aria-pressed', String(k === i)));
+    views[i][1]();
+  };
   tabs.append(...views.map(([name], i) => button(name, () => choose(i), { 'aria-pressed': 'false' })));
   choose(0);
   return panel(c.language === 'triton' ? 'Source (Triton)' : c.language === 'ptx' ? 'Source (PTX)' : 'Source (CUDA C++)', null, tabs, box);
 }
 
 function params(before, after) {
-  const a = before?.defines ?? {}, b = after?.defines ?? {}, names = [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((k) => a[k] !== b[k]);
-  return names.length ? el('p', null, 'Parameters: ', el('span', { class: 'chips' }, names.slice(0, 30).map((k) => el('span', { class: 'chip' }, el('b', null, k), `${a[k] ?? '–'} → ${b[k] ?? '–'}`)))) : null;
+  const a = before?.defines ?? {},
+    b = after?.defines ?? {},
+    names = [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((k) => a[k] !== b[k]);
+  return names.length
+    ? el(
+        'p',
+        null,
+        'Parameters: ',
+        el(
+          'span',
+          { class: 'chips' },
+          names.slice(0, 30).map((k) => el('span', { class: 'chip' }, el('b', null, k), `${a[k] ?? '–'} → ${b[k] ?? '–'}`)),
+        ),
+      )
+    : null;
 }
 
 const stillJudged = (doc) => !doc.verdict;
 const HELD = 'implausible';
 
 export function candidate(ctx, id) {
-  const head = el('div'), body = el('div'), close = [], live = el('div');
-  let doc = null, loading = false, loadedAt = 0, liveSign = '', gone = false;
+  const head = el('div'),
+    body = el('div'),
+    close = [],
+    live = el('div');
+  let doc = null,
+    loading = false,
+    loadedAt = 0,
+    liveSign = '',
+    gone = false;
 
   const decide = (what) => async () => {
-    try { await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`); await load(); } catch (e) { ctx.tell(e); }
+    try {
+      await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`);
+      await load();
+    } catch (e) {
+      ctx.tell(e);
+    }
   };
 
   function heading() {
-    const c = doc.candidate ?? {}, shape = ctx.state.jobs.get(doc.job)?.shapes?.find((s) => s.shape_hash === doc.shape_hash)?.shape;
-    replace(head, el('p', { class: 'small' }, link(jobHref(doc.job), '← the job')),
-      el('div', { class: 'row spread wrap' }, el('h1', null, doc.is_baseline ? 'Baseline ' : 'Candidate ', el('span', { class: 'mono' }, String(doc.id).slice(-8))),
-        el('div', { class: 'row' }, verdictBadge(doc.verdict?.code, doc.state), stateBadge(doc.state))),
-      el('p', { class: 'mono small' }, shape ? shapeText(shape) : doc.op ?? ''), c.notes ? el('p', null, c.notes) : null, chips(c.defines));
+    const c = doc.candidate ?? {},
+      shape = ctx.state.jobs.get(doc.job)?.shapes?.find((s) => s.shape_hash === doc.shape_hash)?.shape;
+    replace(
+      head,
+      el('p', { class: 'small' }, link(jobHref(doc.job), '← the job')),
+      el(
+        'div',
+        { class: 'row spread wrap' },
+        el('h1', null, doc.is_baseline ? 'Baseline ' : 'Candidate ', el('span', { class: 'mono' }, String(doc.id).slice(-8))),
+        el('div', { class: 'row' }, verdictBadge(doc.verdict?.code, doc.state), stateBadge(doc.state)),
+      ),
+      el('p', { class: 'mono small' }, shape ? shapeText(shape) : (doc.op ?? '')),
+      c.notes ? el('p', null, c.notes) : null,
+      chips(c.defines),
+    );
   }
 
   function draw() {
     while (close.length) close.pop().close();
     heading();
-    const f = doc.figures, s = speedup(f);
-    replace(body, el('div', { class: 'two wide-left' }, verdictPanel(doc),
-      el('section', { class: 'panel', 'aria-label': 'Figures' }, el('h2', null, 'Figures'), f?.time_ns > 0 ? bestFigure({ ...f, is_baseline: doc.is_baseline }) : el('p', { class: 'muted' }, 'No time: it did not come so far.'),
-        facts([['baseline', f?.baseline_ns > 0 && duration(f.baseline_ns)], ['decided', f?.decision], ['bound by', f?.bound], ['judged in', f?.judge_wall_ns > 0 && duration(f.judge_wall_ns)], ['judged', ago(doc.judged)],
-          ['parent', (doc.candidate?.parent ?? doc.origin?.parent) && link(candidateHref(doc.candidate?.parent ?? doc.origin.parent), String(doc.candidate?.parent ?? doc.origin.parent).slice(-8))],
-          ['lessons', doc.candidate?.lessons?.length ? doc.candidate.lessons.map((l, i) => [i ? ', ' : '', link(`#/knowledge/${encodeURIComponent(l)}`, String(l).slice(-8))]) : null],
-          ['kernel', doc.verdict?.code === 'ok' && link(kernelHref(doc.shape_hash), 'what is served for its shape')]]),
-        doc.verdict?.code === HELD && !doc.decision ? el('div', { class: 'row wrap' }, el('p', { class: 'small' }, 'It is held until an admin decides.'), button('Release', decide('release')), button('Refuse', decide('refuse'), { class: 'small danger' })) : null)),
-    Array.isArray(doc.phases) && doc.phases.length ? panel('Phases', null, timeline(doc.phases)) : null,
-    sourcePanel(ctx, doc),
-    panel('Launch plan', null, planTable(doc.candidate?.plan), el('details', { dataset: { key: 'raw' } }, el('summary', null, 'As it was sent'), el('pre', { tabindex: 0, 'aria-label': 'Plan, options and declarations' }, pretty({ ...doc.candidate, source: undefined })))),
-    timingPanels(f, s, f, close), resources(doc));
+    const f = doc.figures,
+      s = speedup(f);
+    replace(
+      body,
+      el(
+        'div',
+        { class: 'two wide-left' },
+        verdictPanel(doc),
+        el(
+          'section',
+          { class: 'panel', 'aria-label': 'Figures' },
+          el('h2', null, 'Figures'),
+          f?.time_ns > 0
+            ? bestFigure({ ...f, is_baseline: doc.is_baseline })
+            : el('p', { class: 'muted' }, 'No time: it did not come so far.'),
+          facts([
+            ['baseline', f?.baseline_ns > 0 && duration(f.baseline_ns)],
+            ['decided', f?.decision],
+            ['bound by', f?.bound],
+            ['judged in', f?.judge_wall_ns > 0 && duration(f.judge_wall_ns)],
+            ['judged', ago(doc.judged)],
+            [
+              'parent',
+              (doc.candidate?.parent ?? doc.origin?.parent) &&
+                link(
+                  candidateHref(doc.candidate?.parent ?? doc.origin.parent),
+                  String(doc.candidate?.parent ?? doc.origin.parent).slice(-8),
+                ),
+            ],
+            [
+              'lessons',
+              doc.candidate?.lessons?.length
+                ? doc.candidate.lessons.map((l, i) => [i ? ', ' : '', link(`#/knowledge/${encodeURIComponent(l)}`, String(l).slice(-8))])
+                : null,
+            ],
+            ['kernel', doc.verdict?.code === 'ok' && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
+          ]),
+          doc.verdict?.code === HELD && !doc.decision
+            ? el(
+                'div',
+                { class: 'row wrap' },
+                el('p', { class: 'small' }, 'It is held until an admin decides.'),
+                button('Release', decide('release')),
+                button('Refuse', decide('refuse'), { class: 'small danger' }),
+              )
+            : null,
+        ),
+      ),
+      Array.isArray(doc.phases) && doc.phases.length ? panel('Phases', null, timeline(doc.phases)) : null,
+      sourcePanel(ctx, doc),
+      panel(
+        'Launch plan',
+        null,
+        planTable(doc.candidate?.plan),
+        el(
+          'details',
+          { dataset: { key: 'raw' } },
+          el('summary', null, 'As it was sent'),
+          el('pre', { tabindex: 0, 'aria-label': 'Plan, options and declarations' }, pretty({ ...doc.candidate, source: undefined })),
+        ),
+      ),
+      timingPanels(f, s, f, close),
+      resources(doc),
+    );
   }
 
   async function load() {
@@ -132,22 +337,34 @@ export function candidate(ctx, id) {
       doc = fresh;
       if (!ctx.state.jobs.has(doc.job)) await ctx.feed.readJob(doc.job).catch(() => {});
       if (!same && !gone) draw();
-    } catch (e) { replace(body, failure(e)); } finally { loading = false; ctx.draw(); }
+    } catch (e) {
+      replace(body, failure(e));
+    } finally {
+      loading = false;
+      ctx.draw();
+    }
   }
 
   replace(body, waiting('the candidate'));
   load();
   return {
-    title: 'Candidate', nodes: [head, live, body],
+    title: 'Candidate',
+    nodes: [head, live, body],
     update() {
       if (!doc) return;
       const c = workOf(ctx.state, doc.job).byId.get(id);
       if (c && stillJudged(doc)) {
         const sign = `${c.phase} ${c.phaseMode} ${c.phaseState}`;
-        if (sign !== liveSign) { liveSign = sign; replace(live, panel('Being judged', null, phaseSteps(c))); }
+        if (sign !== liveSign) {
+          liveSign = sign;
+          replace(live, panel('Being judged', null, phaseSteps(c)));
+        }
         if (c.verdict && c.lastEvent > loadedAt) load();
       } else if (live.firstChild) replace(live);
     },
-    close() { gone = true; while (close.length) close.pop().close(); },
+    close() {
+      gone = true;
+      while (close.length) close.pop().close();
+    },
   };
 }

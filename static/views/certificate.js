@@ -12,52 +12,191 @@ const num = (title) => ({ title, num: true });
 
 /** The plain words at the top. */
 export function abstract(c) {
-  const s = speedup(c), correct = phase(c, 'correct'), emulated = phase(c, 'emulate'), retest = phase(c, 'retest');
-  const occasions = retest?.occasions?.length ?? 0, regimes = correct?.regimes?.length ?? 0;
-  return [el('p', null, `This kernel computes ${c.shape?.op ?? 'its operator'} for one exact shape. `,
-    isMeasured(c) ? ['It takes ', el('b', null, duration(c.time_ns)), ' on ', c.device?.name ?? 'the card', ', the baseline takes ', el('b', null, duration(c.baseline_ns)), `: ${speedupText(s)}${intervalText(s) ? ` (${intervalText(s)})` : ''}, measured.`]
-      : ['The emulator ', el('b', null, 'estimates'), ` ${duration(c.time_ns)} for it and ${duration(c.baseline_ns)} for the baseline (${speedupText(s)}). No card was there: these times are not measurements.`]),
-  el('p', null, `Its results were compared with a reference in double precision on ${regimes} kind${regimes === 1 ? '' : 's'} of input${emulated?.blocks_emulated ? `, and ${count(emulated.blocks_emulated)} of ${count(emulated.blocks_of_all)} blocks were run with every access checked` : ''}${
-    occasions ? `. It was judged again on ${occasions} occasion${occasions === 1 ? '' : 's'} in fresh processes with fresh seeds` : ''}.`)];
+  const s = speedup(c),
+    correct = phase(c, 'correct'),
+    emulated = phase(c, 'emulate'),
+    retest = phase(c, 'retest');
+  const occasions = retest?.occasions?.length ?? 0,
+    regimes = correct?.regimes?.length ?? 0;
+  return [
+    el(
+      'p',
+      null,
+      `This kernel computes ${c.shape?.op ?? 'its operator'} for one exact shape. `,
+      isMeasured(c)
+        ? [
+            'It takes ',
+            el('b', null, duration(c.time_ns)),
+            ' on ',
+            c.device?.name ?? 'the card',
+            ', the baseline takes ',
+            el('b', null, duration(c.baseline_ns)),
+            `: ${speedupText(s)}${intervalText(s) ? ` (${intervalText(s)})` : ''}, measured.`,
+          ]
+        : [
+            'The emulator ',
+            el('b', null, 'estimates'),
+            ` ${duration(c.time_ns)} for it and ${duration(c.baseline_ns)} for the baseline (${speedupText(s)}). No card was there: these times are not measurements.`,
+          ],
+    ),
+    el(
+      'p',
+      null,
+      `Its results were compared with a reference in double precision on ${regimes} kind${regimes === 1 ? '' : 's'} of input${emulated?.blocks_emulated ? `, and ${count(emulated.blocks_emulated)} of ${count(emulated.blocks_of_all)} blocks were run with every access checked` : ''}${
+        occasions ? `. It was judged again on ${occasions} occasion${occasions === 1 ? '' : 's'} in fresh processes with fresh seeds` : ''
+      }.`,
+    ),
+  ];
 }
 
 function regimeRows(regimes) {
-  return (regimes ?? []).slice(0, 64).flatMap((r) => (r.tensors ?? []).map((t) => [r.hidden ? el('i', null, 'held out') : r.name ?? '', t.tensor, count(t.elements), number(t.worst_error), number(t.rms_error), Number.isFinite(t.ratio_to_baseline) ? `${number(t.ratio_to_baseline)}×` : '–', code(r.seed ?? '')]));
+  return (regimes ?? [])
+    .slice(0, 64)
+    .flatMap((r) =>
+      (r.tensors ?? []).map((t) => [
+        r.hidden ? el('i', null, 'held out') : (r.name ?? ''),
+        t.tensor,
+        count(t.elements),
+        number(t.worst_error),
+        number(t.rms_error),
+        Number.isFinite(t.ratio_to_baseline) ? `${number(t.ratio_to_baseline)}×` : '–',
+        code(r.seed ?? ''),
+      ]),
+    );
 }
 
 const correctness = (c) => {
   const p = phase(c, 'correct');
-  return [el('p', null, 'Errors are relative to the reference; the last column says how they compare with those of the baseline. Held-out inputs are not known to whoever writes candidates.'),
-    table('Results by input', ['Inputs', 'Tensor', num('Elements'), num('Worst error'), num('RMS error'), num('To the baseline'), 'Seed'], regimeRows(p?.regimes)),
-    facts([['compared with', p?.yardstick], ['poisons', p?.poisons?.join(', ')], ['repeats with equal results', phase(c, 'probe')?.repeats]])];
+  return [
+    el(
+      'p',
+      null,
+      'Errors are relative to the reference; the last column says how they compare with those of the baseline. Held-out inputs are not known to whoever writes candidates.',
+    ),
+    table(
+      'Results by input',
+      ['Inputs', 'Tensor', num('Elements'), num('Worst error'), num('RMS error'), num('To the baseline'), 'Seed'],
+      regimeRows(p?.regimes),
+    ),
+    facts([
+      ['compared with', p?.yardstick],
+      ['poisons', p?.poisons?.join(', ')],
+      ['repeats with equal results', phase(c, 'probe')?.repeats],
+    ]),
+  ];
 };
 
 const emulation = (c) => {
   const p = phase(c, 'emulate');
   if (!p) return el('p', null, 'It was not run on the emulator.');
-  return [facts([['blocks', p.blocks_emulated ? `${count(p.blocks_emulated)} of ${count(p.blocks_of_all)}` : p.not_done ?? p.why], ['checked', p.checks?.join(', ')], ['schedules', p.schedules?.map((s) => `${s.schedule} (${s.seed})`).join(', ')], ['instructions of threads', p.thread_instructions && count(p.thread_instructions)]])];
+  return [
+    facts([
+      ['blocks', p.blocks_emulated ? `${count(p.blocks_emulated)} of ${count(p.blocks_of_all)}` : (p.not_done ?? p.why)],
+      ['checked', p.checks?.join(', ')],
+      ['schedules', p.schedules?.map((s) => `${s.schedule} (${s.seed})`).join(', ')],
+      ['instructions of threads', p.thread_instructions && count(p.thread_instructions)],
+    ]),
+  ];
 };
 
-const OUTCOMES = { passed: '✓ passed', ok: '✓ passed', pass: '✓ passed', flag: '⚠ flagged', flagged: '⚠ flagged', reject: '✕ refused', rejected: '✕ refused', not_done: '– not tried' };
-const rules = (c) => (Array.isArray(c.rules) && c.rules.length ? table('Rules on timers and the audit', ['#', 'Rule', 'Outcome', 'Why or how much'], c.rules.map((r) => [r.rule, r.what, OUTCOMES[r.outcome] ?? r.outcome,
-  r.why ?? Object.entries(r).filter(([k]) => !['rule', 'what', 'outcome'].includes(k)).map(([k, v]) => `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`).join('; ').slice(0, 400)])) : el('p', null, 'There are none in this certificate.'));
+const OUTCOMES = {
+  passed: '✓ passed',
+  ok: '✓ passed',
+  pass: '✓ passed',
+  flag: '⚠ flagged',
+  flagged: '⚠ flagged',
+  reject: '✕ refused',
+  rejected: '✕ refused',
+  not_done: '– not tried',
+};
+const ruleText = (r) =>
+  [
+    r.why,
+    r.found,
+    ...Object.entries(r.figures ?? {}).map(
+      ([k, v]) => `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`,
+    ),
+  ]
+    .filter((t) => typeof t === 'string')
+    .join('; ')
+    .slice(0, 400);
+const rules = (c) =>
+  Array.isArray(c.rules) && c.rules.length
+    ? table(
+        'Rules on timers and the audit',
+        ['#', 'Rule', 'Outcome', 'Why or how much'],
+        c.rules.map((r) => [r.rule, r.what, OUTCOMES[r.outcome] ?? r.outcome, ruleText(r)]),
+      )
+    : el('p', null, 'There are none in this certificate.');
 
 const retest = (c) => {
   const p = phase(c, 'retest');
   if (!p) return el('p', null, 'There was no retest: only what is to be served as faster is judged again.');
-  return [el('p', null, 'Each occasion has processes, seeds, buffers and inputs of its own; no seed stands twice.'),
-    table('Occasions of the retest', ['#', num('Candidate'), num('Baseline'), num('Ratio'), 'Decided', num('Kinds of input')], (p.occasions ?? []).map((o, i) => [`${i + 1}${p.published === i ? ' (published)' : ''}`, `${isMeasured(c) ? '' : '≈ '}${duration(o.candidate_ns)}`,
-      `${isMeasured(c) ? '' : '≈ '}${duration(o.baseline_ns)}`, speedupText(o.ratio?.median > 0 ? o.ratio : null), o.decision ?? '', o.regimes?.length ?? ''])), facts([['ratio before', p.ratio_before && `${number(p.ratio_before)}×`], ['ratio then', p.ratio && `${number(p.ratio)}×`]])];
+  return [
+    el('p', null, 'Each occasion has processes, seeds, buffers and inputs of its own; no seed stands twice.'),
+    table(
+      'Occasions of the retest',
+      ['#', num('Candidate'), num('Baseline'), num('Ratio'), 'Decided', num('Kinds of input')],
+      (p.occasions ?? []).map((o, i) => [
+        `${i + 1}${p.published === i ? ' (published)' : ''}`,
+        `${isMeasured(c) ? '' : '≈ '}${duration(o.candidate_ns)}`,
+        `${isMeasured(c) ? '' : '≈ '}${duration(o.baseline_ns)}`,
+        speedupText(o.ratio?.median > 0 ? o.ratio : null),
+        o.decision ?? '',
+        o.regimes?.length ?? '',
+      ]),
+    ),
+    facts([
+      ['ratio before', p.ratio_before && `${number(p.ratio_before)}×`],
+      ['ratio then', p.ratio && `${number(p.ratio)}×`],
+    ]),
+  ];
 };
 
-const environment = (c) => facts([['device', c.device?.name], ['kind', c.device?.kind === 'cuda' ? 'a card' : 'the emulator'], ['uuid', c.device?.uuid], ['driver', c.device?.driver], ['toolkit', c.toolkit?.version && `CUDA ${c.toolkit.version}`], ['sandbox', c.sandbox && `${c.sandbox.level}: ${['limits', 'seccomp', 'landlock', 'namespaces'].filter((k) => c.sandbox[k]).join(', ')}`],
-  ['Proteus', c.proteus_version], ['proposed', c.times?.proposed], ['judged', c.times?.started && `${c.times.started} to ${c.times.ended}`], ['certified', c.times?.certified],
-  ['copy rate', c.calibration?.copy_bytes_per_ns && `${number(c.calibration.copy_bytes_per_ns)} bytes a ns`], ['read rate', c.calibration?.read_bytes_per_ns && `${number(c.calibration.read_bytes_per_ns)} bytes a ns`], ['SM clock', c.calibration?.sm_clock_mhz && `${number(c.calibration.sm_clock_mhz)} MHz`], ['empty launch in a graph', c.calibration?.node_ns && duration(c.calibration.node_ns)]]);
+const environment = (c) =>
+  facts([
+    ['device', c.device?.name],
+    ['kind', c.device?.kind === 'cuda' ? 'a card' : 'the emulator'],
+    ['uuid', c.device?.uuid],
+    ['driver', c.device?.driver],
+    ['toolkit', c.toolkit?.version && `CUDA ${c.toolkit.version}`],
+    [
+      'sandbox',
+      c.sandbox && `${c.sandbox.level}: ${['limits', 'seccomp', 'landlock', 'namespaces'].filter((k) => c.sandbox[k]).join(', ')}`,
+    ],
+    ['Proteus', c.proteus_version],
+    ['proposed', c.times?.proposed],
+    ['judged', c.times?.started && `${c.times.started} to ${c.times.ended}`],
+    ['certified', c.times?.certified],
+    ['copy rate', c.calibration?.copy_bytes_per_ns && `${number(c.calibration.copy_bytes_per_ns)} bytes a ns`],
+    ['read rate', c.calibration?.read_bytes_per_ns && `${number(c.calibration.read_bytes_per_ns)} bytes a ns`],
+    ['SM clock', c.calibration?.sm_clock_mhz && `${number(c.calibration.sm_clock_mhz)} MHz`],
+    ['empty launch in a graph', c.calibration?.node_ns && duration(c.calibration.node_ns)],
+  ]);
 
 const preconditions = (c) => {
-  const p = c.preconditions ?? {}, list = (v) => (Array.isArray(v) ? v.join(' × ') : '');
-  return [facts([['target', p.target], ['least driver', p.driver_least], ['workspace', Number.isFinite(p.workspace_bytes) && bytes(p.workspace_bytes)]]),
-    table('Tensors', ['Tensor', 'Role', 'Type', 'Size', 'Strides', num('Alignment'), num('Bytes')], Object.entries(p.tensors ?? {}).map(([name, t]) => [code(name), t.role, t.dtype, list(t.dims), list(t.strides).replaceAll(' × ', ', '), t.alignment, count(t.bytes)]))];
+  const p = c.preconditions ?? {},
+    list = (v) => (Array.isArray(v) ? v.join(' × ') : '');
+  return [
+    facts([
+      ['target', p.target],
+      ['least driver', p.driver_least],
+      ['workspace', Number.isFinite(p.workspace_bytes) && bytes(p.workspace_bytes)],
+    ]),
+    table(
+      'Tensors',
+      ['Tensor', 'Role', 'Type', 'Size', 'Strides', num('Alignment'), num('Bytes')],
+      Object.entries(p.tensors ?? {}).map(([name, t]) => [
+        code(name),
+        t.role,
+        t.dtype,
+        list(t.dims),
+        list(t.strides).replaceAll(' × ', ', '),
+        t.alignment,
+        count(t.bytes),
+      ]),
+    ),
+  ];
 };
 
 /** {sections: nodes, close: list of plots to close}. */
@@ -66,9 +205,35 @@ export function report(c, check) {
   const figures = { ...c, ...(c.timing?.statistics ? { statistics: c.timing.statistics } : {}), terms: c.timing?.candidate?.terms };
   const part = (title, ...children) => el('section', { 'aria-label': title }, el('h2', null, title), children);
   const sections = [
-    part('What was tested', chips(c.shape?.axes), facts([['operator', `${c.shape?.op} (version ${c.op_version})`], ['types', Object.entries(c.shape?.dtypes ?? {}).map(([k, v]) => `${k} = ${v}`).join(', ')], ['target', c.shape?.target], ['shape hash', code(c.shape_hash)], ['language', c.program?.language], ['compiled with', c.options && code(String(c.options).trim().replaceAll('\n', ' '))]]),
-      planTable(c.plan)),
-    part('Result', el('p', { class: 'best-figure' }, speedupText(speedup(c)), ' ', evidenceBadge(c)), facts([['time', timeText(c)], ['baseline', timeText(c, c.baseline_ns)], ['interval', intervalText(speedup(c)) || (isMeasured(c) ? null : 'none: an estimate has no spread')], ['mode', c.mode], ['least possible time, as a part of its own', c.roofline?.fraction && percent(c.roofline.fraction)]])),
+    part(
+      'What was tested',
+      chips(c.shape?.axes),
+      facts([
+        ['operator', `${c.shape?.op} (version ${c.op_version})`],
+        [
+          'types',
+          Object.entries(c.shape?.dtypes ?? {})
+            .map(([k, v]) => `${k} = ${v}`)
+            .join(', '),
+        ],
+        ['target', c.shape?.target],
+        ['shape hash', code(c.shape_hash)],
+        ['language', c.program?.language],
+        ['compiled with', c.options && code(String(c.options).trim().replaceAll('\n', ' '))],
+      ]),
+      planTable(c.plan),
+    ),
+    part(
+      'Result',
+      el('p', { class: 'best-figure' }, speedupText(speedup(c)), ' ', evidenceBadge(c)),
+      facts([
+        ['time', timeText(c)],
+        ['baseline', timeText(c, c.baseline_ns)],
+        ['interval', intervalText(speedup(c)) || (isMeasured(c) ? null : 'none: an estimate has no spread')],
+        ['mode', c.mode],
+        ['least possible time, as a part of its own', c.roofline?.fraction && percent(c.roofline.fraction)],
+      ]),
+    ),
     part('Is it right?', correctness(c)),
     part('Every access checked', emulation(c)),
     part('Times', timingPanels(figures, speedup(c), c.timing, close), rules(c)),
@@ -76,7 +241,16 @@ export function report(c, check) {
     part('Phases', timeline(c.phases ?? [])),
     part('What a launch must keep to', preconditions(c)),
     part('Where and when', environment(c)),
-    part('Digests', el('p', null, 'BLAKE2b-256 of what was judged. ', check.button), check.node, table('Digests', ['Of', 'Digest'], Object.entries(c.digests ?? {}).map(([k, v]) => [k.replaceAll('_', ' '), code(v)]))),
+    part(
+      'Digests',
+      el('p', null, 'BLAKE2b-256 of what was judged. ', check.button),
+      check.node,
+      table(
+        'Digests',
+        ['Of', 'Digest'],
+        Object.entries(c.digests ?? {}).map(([k, v]) => [k.replaceAll('_', ' '), code(v)]),
+      ),
+    ),
   ];
   return { sections, close };
 }

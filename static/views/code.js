@@ -11,7 +11,9 @@ const spans = (tokens) => tokens.map(([cls, text]) => (cls ? el('span', { class:
  */
 export function offendingLines(verdict) {
   const at = new Map();
-  const add = (line, text) => { if (line > 0 && !at.has(line)) at.set(line, text); };
+  const add = (line, text) => {
+    if (line > 0 && !at.has(line)) at.set(line, text);
+  };
   if (!verdict || verdict.code === 'ok') return at;
   const detail = verdict.detail ?? {};
   if (Number.isInteger(detail.source_line)) add(detail.source_line, verdict.text);
@@ -32,16 +34,52 @@ export function codeView(language, source, marks = new Map(), label = 'Source') 
   const body = el('tbody');
   const box = el('div', { class: 'code', tabindex: 0, role: 'region', 'aria-label': label }, el('table', { role: 'presentation' }, body));
   const draw = () => {
-    body.replaceChildren(...lines.slice(0, most).flatMap((tokens, i) => {
-      const hit = marks.get(i + 1);
-      const row = el('tr', { class: hit !== undefined ? 'hit' : null, id: hit !== undefined ? `line-${i + 1}` : null }, el('td', { class: 'line' }, hit !== undefined ? `⚠ ${i + 1}` : i + 1), el('td', null, spans(tokens)));
-      return hit !== undefined ? [row, el('tr', { class: 'note' }, el('td', { class: 'line' }), el('td', null, `↑ ${hit}`))] : [row];
-    }));
-    if (lines.length > most) body.append(el('tr', { class: 'gap' }, el('td', { class: 'line' }), el('td', null, el('button', { type: 'button', class: 'link', on: { click: () => { most = lines.length; draw(); } } }, `${lines.length - most} more lines`))));
+    body.replaceChildren(
+      ...lines.slice(0, most).flatMap((tokens, i) => {
+        const hit = marks.get(i + 1);
+        const row = el(
+          'tr',
+          { class: hit !== undefined ? 'hit' : null, id: hit !== undefined ? `line-${i + 1}` : null },
+          el('td', { class: 'line' }, hit !== undefined ? `⚠ ${i + 1}` : i + 1),
+          el('td', null, spans(tokens)),
+        );
+        return hit !== undefined ? [row, el('tr', { class: 'note' }, el('td', { class: 'line' }), el('td', null, `↑ ${hit}`))] : [row];
+      }),
+    );
+    if (lines.length > most)
+      body.append(
+        el(
+          'tr',
+          { class: 'gap' },
+          el('td', { class: 'line' }),
+          el(
+            'td',
+            null,
+            el(
+              'button',
+              {
+                type: 'button',
+                class: 'link',
+                on: {
+                  click: () => {
+                    most = lines.length;
+                    draw();
+                  },
+                },
+              },
+              `${lines.length - most} more lines`,
+            ),
+          ),
+        ),
+      );
   };
   draw();
   const first = [...marks.keys()].sort((a, b) => a - b)[0];
-  if (first > 12) requestAnimationFrame(() => { const row = box.querySelector('tr.hit'); if (row) box.scrollTop = row.offsetTop - 120; });
+  if (first > 12)
+    requestAnimationFrame(() => {
+      const row = box.querySelector('tr.hit');
+      if (row) box.scrollTop = row.offsetTop - 120;
+    });
   return box;
 }
 
@@ -52,9 +90,20 @@ export function excerpt(language, source, marks) {
   if (!first || first > lines.length) return null;
   const rows = [];
   for (let i = Math.max(1, first - 2); i <= Math.min(lines.length, first + 2); i++) {
-    rows.push(el('tr', { class: i === first ? 'hit' : null }, el('td', { class: 'line' }, i === first ? `⚠ ${i}` : i), el('td', null, spans(lines[i - 1]))));
+    rows.push(
+      el(
+        'tr',
+        { class: i === first ? 'hit' : null },
+        el('td', { class: 'line' }, i === first ? `⚠ ${i}` : i),
+        el('td', null, spans(lines[i - 1])),
+      ),
+    );
   }
-  return el('div', { class: 'code', tabindex: 0, role: 'region', 'aria-label': `Line ${first} of the source` }, el('table', { role: 'presentation' }, el('tbody', null, rows)));
+  return el(
+    'div',
+    { class: 'code', tabindex: 0, role: 'region', 'aria-label': `Line ${first} of the source` },
+    el('table', { role: 'presentation' }, el('tbody', null, rows)),
+  );
 }
 
 const SIGNS = { '+': 'add', '-': 'del', ' ': null };
@@ -62,9 +111,40 @@ const SIGNS = { '+': 'add', '-': 'del', ' ': null };
 export function diffView(language, before, after, label) {
   const lines = hunks(diffLines(before, after));
   if (lines.every((l) => l.gap)) return el('p', { class: 'muted' }, 'The sources are the same; they differ in parameters or plan.');
-  const changed = lines.filter((l) => l.op === '+').length, gone = lines.filter((l) => l.op === '-').length;
-  return [el('p', { class: 'small muted' }, `${changed} lines added (+), ${gone} removed (−).`),
-    el('div', { class: 'code', tabindex: 0, role: 'region', 'aria-label': label }, el('table', { role: 'presentation' }, el('tbody', null, lines.slice(0, 4000).map((l) => (l.gap
-      ? el('tr', { class: 'gap' }, el('td', { class: 'line' }), el('td', { class: 'line' }), el('td', null, `${l.gap} equal lines`))
-      : el('tr', { class: SIGNS[l.op] }, el('td', { class: 'line' }, l.a || ''), el('td', { class: 'line' }, l.b || ''), el('td', null, `${l.op === '-' ? '−' : l.op} `, spans(tokenize(language, l.text)[0]))))))))];
+  const changed = lines.filter((l) => l.op === '+').length,
+    gone = lines.filter((l) => l.op === '-').length;
+  return [
+    el('p', { class: 'small muted' }, `${changed} lines added (+), ${gone} removed (−).`),
+    el(
+      'div',
+      { class: 'code', tabindex: 0, role: 'region', 'aria-label': label },
+      el(
+        'table',
+        { role: 'presentation' },
+        el(
+          'tbody',
+          null,
+          lines
+            .slice(0, 4000)
+            .map((l) =>
+              l.gap
+                ? el(
+                    'tr',
+                    { class: 'gap' },
+                    el('td', { class: 'line' }),
+                    el('td', { class: 'line' }),
+                    el('td', null, `${l.gap} equal lines`),
+                  )
+                : el(
+                    'tr',
+                    { class: SIGNS[l.op] },
+                    el('td', { class: 'line' }, l.a || ''),
+                    el('td', { class: 'line' }, l.b || ''),
+                    el('td', null, `${l.op === '-' ? '−' : l.op} `, spans(tokenize(language, l.text)[0])),
+                  ),
+            ),
+        ),
+      ),
+    ),
+  ];
 }

@@ -5,55 +5,181 @@ import { color, Plot } from '../lib/plot.js';
 import { bytes, isMeasured, number } from '../lib/format.js';
 import { empty, facts, failure, kernelHref, link, panel, stateBadge, table } from './parts.js';
 
-const MOST = 40;                // certificates that are looked into
-const LAYERS = { limits: 'limits of memory, processes and time', seccomp: 'a filter of system calls', landlock: 'no files but its own', namespaces: 'no network, no other processes' };
+const MOST = 40; // certificates that are looked into
+const LAYERS = {
+  limits: 'limits of memory, processes and time',
+  seccomp: 'a filter of system calls',
+  landlock: 'no files but its own',
+  namespaces: 'no network, no other processes',
+};
 
 function deviceCard(d, sandbox) {
   const layers = Array.isArray(sandbox?.layers) ? sandbox.layers : [];
-  return el('article', { class: 'card' }, el('div', { class: 'row spread' }, el('h3', null, d.name ?? d.kind ?? 'device'), el('span', { class: 'state', dataset: { state: d.healthy === false ? 'failed' : 'ok' } }, `${d.healthy === false ? '✕' : '✓'} ${d.health ?? 'unknown'}`)),
-    el('p', null, d.kind === 'cuda' ? 'A card: times here are measurements.' : 'The emulator: results are checked, times are estimates. It has no clock of its own.'),
-    facts([['target', d.target], ['uuid', d.uuid], ['driver', d.driver], ['multiprocessors', d.sm_count], ['memory', d.memory_bytes > 0 && bytes(d.memory_bytes)], ['L2', d.l2_bytes > 0 && bytes(d.l2_bytes)], ['SM clock', d.sm_clock_mhz > 0 && `${number(d.sm_clock_mhz)} MHz`], ['temperature', d.temperature_c > 0 && `${d.temperature_c} °C`],
-      ['sandbox', d.sandbox ?? sandbox?.level]]),
-    layers.length ? el('ul', { class: 'small' }, layers.map((l) => el('li', null, el('b', null, l), LAYERS[l] ? `: ${LAYERS[l]}` : ''))) : null);
+  return el(
+    'article',
+    { class: 'card' },
+    el(
+      'div',
+      { class: 'row spread' },
+      el('h3', null, d.name ?? d.kind ?? 'device'),
+      el(
+        'span',
+        { class: 'state', dataset: { state: d.healthy === false ? 'failed' : 'ok' } },
+        `${d.healthy === false ? '✕' : '✓'} ${d.health ?? 'unknown'}`,
+      ),
+    ),
+    el(
+      'p',
+      null,
+      d.kind === 'cuda'
+        ? 'A card: times here are measurements.'
+        : 'The emulator: results are checked, times are estimates. It has no clock of its own.',
+    ),
+    facts([
+      ['target', d.target],
+      ['uuid', d.uuid],
+      ['driver', d.driver],
+      ['multiprocessors', d.sm_count],
+      ['memory', d.memory_bytes > 0 && bytes(d.memory_bytes)],
+      ['L2', d.l2_bytes > 0 && bytes(d.l2_bytes)],
+      ['SM clock', d.sm_clock_mhz > 0 && `${number(d.sm_clock_mhz)} MHz`],
+      ['temperature', d.temperature_c > 0 && `${d.temperature_c} °C`],
+      ['sandbox', d.sandbox ?? sandbox?.level],
+    ]),
+    layers.length
+      ? el(
+          'ul',
+          { class: 'small' },
+          layers.map((l) => el('li', null, el('b', null, l), LAYERS[l] ? `: ${LAYERS[l]}` : '')),
+        )
+      : null,
+  );
 }
 
 function toolkitPanel(t) {
   if (!t) return [];
-  return panel('Toolkit', null, t.version ? facts([['CUDA', t.version], ['Triton', t.triton?.version ?? (t.triton?.missing ? `none: ${t.triton.missing}` : 'none')]]) : el('p', { class: 'error' }, `✕ No CUDA toolkit: ${t.missing ?? 'not found'}. No kernel can be compiled until there is one.`));
+  return panel(
+    'Toolkit',
+    null,
+    t.version
+      ? facts([
+          ['CUDA', t.version],
+          ['Triton', t.triton?.version ?? (t.triton?.missing ? `none: ${t.triton.missing}` : 'none')],
+        ])
+      : el('p', { class: 'error' }, `✕ No CUDA toolkit: ${t.missing ?? 'not found'}. No kernel can be compiled until there is one.`),
+  );
 }
 
 /** From certificates of measured kernels: when, copy rate, clock. */
 async function calibrations(state) {
-  const list = [...state.kernels.values()].filter(isMeasured).sort((a, b) => (b.served_since ?? '').localeCompare(a.served_since ?? '')).slice(0, MOST);
-  const rows = await Promise.all(list.map(async (k) => {
-    const c = await get(`/v1/kernels/${encodeURIComponent(k.shape_hash)}/certificate.json?evidence=measured`).catch(() => null);
-    return c?.calibration && { at: Date.parse(c.times?.ended) / 1000, hash: k.shape_hash, device: c.device?.name, uuid: c.device?.uuid, copy: c.calibration.copy_bytes_per_ns, read: c.calibration.read_bytes_per_ns, clock: c.calibration.sm_clock_mhz, node: c.calibration.node_ns, control: c.timing?.control };
-  }));
+  const list = [...state.kernels.values()]
+    .filter(isMeasured)
+    .sort((a, b) => (b.served_since ?? '').localeCompare(a.served_since ?? ''))
+    .slice(0, MOST);
+  const rows = await Promise.all(
+    list.map(async (k) => {
+      const c = await get(`/v1/kernels/${encodeURIComponent(k.shape_hash)}/certificate.json?evidence=measured`).catch(() => null);
+      return (
+        c?.calibration && {
+          at: Date.parse(c.times?.ended) / 1000,
+          hash: k.shape_hash,
+          device: c.device?.name,
+          uuid: c.device?.uuid,
+          copy: c.calibration.copy_bytes_per_ns,
+          read: c.calibration.read_bytes_per_ns,
+          clock: c.calibration.sm_clock_mhz,
+          node: c.calibration.node_ns,
+          control: c.timing?.control,
+        }
+      );
+    }),
+  );
   return rows.filter((r) => r && r.at > 0).sort((a, b) => a.at - b.at);
 }
 
 function overTime(rows, close) {
-  if (!rows.length) return empty('Nothing was measured yet', 'Clocks and calibration over time are read from the certificates of measured kernels; this service has none.');
+  if (!rows.length)
+    return empty(
+      'Nothing was measured yet',
+      'Clocks and calibration over time are read from the certificates of measured kernels; this service has none.',
+    );
   const line = (name, unit, key, c) => {
-    const plot = new Plot({ height: 170, label: `${name} over ${rows.length} certificates: last ${number(rows.at(-1)[key])} ${unit}`, data: [rows.map((r) => r.at), rows.map((r) => r[key] ?? null)], options: () => ({
-      axes: [{}, { size: 64, values: (u, v) => v.map((x) => `${number(x)}`) }], series: [{}, { stroke: color(c), width: 2, points: { show: true, size: 6 } }] }) });
+    const plot = new Plot({
+      height: 170,
+      label: `${name} over ${rows.length} certificates: last ${number(rows.at(-1)[key])} ${unit}`,
+      data: [rows.map((r) => r.at), rows.map((r) => r[key] ?? null)],
+      options: () => ({
+        axes: [{}, { size: 64, values: (u, v) => v.map((x) => `${number(x)}`) }],
+        series: [{}, { stroke: color(c), width: 2, points: { show: true, size: 6 } }],
+      }),
+    });
     close.push(plot);
     return [el('h3', null, `${name} (${unit})`), plot.node];
   };
-  return [line('Copy rate', 'bytes a ns', 'copy', 'accent'), line('SM clock when calibrated', 'MHz', 'clock', 'good'),
-    table('Calibrations', ['When', 'Device', { title: 'Copy, bytes a ns', num: true }, { title: 'Read, bytes a ns', num: true }, { title: 'SM clock, MHz', num: true }, { title: 'Empty launch, ns', num: true }, 'Certificate'], rows.slice().reverse().map((r) => [
-      new Date(r.at * 1000).toISOString().slice(0, 19).replace('T', ' '), r.device ?? '', number(r.copy), number(r.read), number(r.clock), number(r.node), link(kernelHref(r.hash), r.hash.slice(0, 12))]))];
+  return [
+    line('Copy rate', 'bytes a ns', 'copy', 'accent'),
+    line('SM clock when calibrated', 'MHz', 'clock', 'good'),
+    table(
+      'Calibrations',
+      [
+        'When',
+        'Device',
+        { title: 'Copy, bytes a ns', num: true },
+        { title: 'Read, bytes a ns', num: true },
+        { title: 'SM clock, MHz', num: true },
+        { title: 'Empty launch, ns', num: true },
+        'Certificate',
+      ],
+      rows
+        .slice()
+        .reverse()
+        .map((r) => [
+          new Date(r.at * 1000).toISOString().slice(0, 19).replace('T', ' '),
+          r.device ?? '',
+          number(r.copy),
+          number(r.read),
+          number(r.clock),
+          number(r.node),
+          link(kernelHref(r.hash), r.hash.slice(0, 12)),
+        ]),
+    ),
+  ];
 }
 
 export function devices(ctx) {
   const close = [];
-  const cards = part(el('div', { class: 'cards' }), (state) => (state.devices.length ? state.devices.map((d) => deviceCard(d, state.sandbox)) : empty('No device is known yet', 'The service asks its judge for them at the start.')));
+  const cards = part(el('div', { class: 'cards' }), (state) =>
+    state.devices.length
+      ? state.devices.map((d) => deviceCard(d, state.sandbox))
+      : empty('No device is known yet', 'The service asks its judge for them at the start.'),
+  );
   const toolkit = part(el('div'), (state) => toolkitPanel(state.toolkit));
-  const use = part(el('div'), (state) => { const now = [...state.work.values()].map((w) => w.now).filter(Boolean); return now.length ? table('In work now', ['Job', 'Candidate', 'Phase', 'State'], now.map((c) => [link(`#/jobs/${encodeURIComponent(c.job)}`, c.job), link(`#/candidates/${encodeURIComponent(c.id)}`, c.id), `${c.phaseMode === 'retest' ? 'retest: ' : ''}${c.phase}`, stateBadge('judging')])) : el('p', { class: 'muted' }, 'Nothing is being judged.'); });
+  const use = part(el('div'), (state) => {
+    const now = [...state.work.values()].map((w) => w.now).filter(Boolean);
+    return now.length
+      ? table(
+          'In work now',
+          ['Job', 'Candidate', 'Phase', 'State'],
+          now.map((c) => [
+            link(`#/jobs/${encodeURIComponent(c.job)}`, c.job),
+            link(`#/candidates/${encodeURIComponent(c.id)}`, c.id),
+            `${c.phaseMode === 'retest' ? 'retest: ' : ''}${c.phase}`,
+            stateBadge('judging'),
+          ]),
+        )
+      : el('p', { class: 'muted' }, 'Nothing is being judged.');
+  });
   const time = el('div', null, el('p', { class: 'muted' }, 'Reading certificates…'));
   let asked = null;
   return {
-    title: 'Devices', nodes: [el('h1', null, 'Devices'), cards.node, panel('In use', null, use.node), toolkit.node, panel('Clocks and calibration over time', null, time)],
+    title: 'Devices',
+    nodes: [
+      el('h1', null, 'Devices'),
+      cards.node,
+      panel('In use', null, use.node),
+      toolkit.node,
+      panel('Clocks and calibration over time', null, time),
+    ],
     update() {
       const { state } = ctx;
       if (!ctx.feed.ready) return;
@@ -62,9 +188,21 @@ export function devices(ctx) {
       use.update([...state.work.values()].map((w) => `${w.now?.id}${w.now?.phase}`).join(), state);
       if (asked !== state) {
         asked = state;
-        ctx.feed.readKernels().catch(() => {}).then(() => calibrations(state)).then((rows) => { if (asked === state) time.replaceChildren(...[overTime(rows, close)].flat(4).filter(Boolean)); }, (e) => time.replaceChildren(failure(e)));
+        ctx.feed
+          .readKernels()
+          .catch(() => {})
+          .then(() => calibrations(state))
+          .then(
+            (rows) => {
+              if (asked === state) time.replaceChildren(...[overTime(rows, close)].flat(4).filter(Boolean));
+            },
+            (e) => time.replaceChildren(failure(e)),
+          );
       }
     },
-    close() { asked = {}; while (close.length) close.pop().close(); },
+    close() {
+      asked = {};
+      while (close.length) close.pop().close();
+    },
   };
 }

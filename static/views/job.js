@@ -7,119 +7,342 @@ import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
-import { bestFigure, button, candidateHref, chips, empty, evidenceBadge, failure, kernelHref, legend, link, panel, progressBar, stateBadge, verdictBadge, waiting } from './parts.js';
+import {
+  bestFigure,
+  button,
+  candidateHref,
+  chips,
+  empty,
+  evidenceBadge,
+  failure,
+  kernelHref,
+  legend,
+  link,
+  panel,
+  progressBar,
+  stateBadge,
+  verdictBadge,
+  waiting,
+} from './parts.js';
 
-const HEAVY_MS = 400;           // plot and tree are drawn no more often
+const PATIENCE = 30; // what takes long is drawn so much more seldom
 
 function heading(ctx, job) {
-  const cancel = () => post(`/v1/jobs/${encodeURIComponent(job.id)}/cancel`).then(() => ctx.feed.fetchLater({ job: job.id })).catch(ctx.tell);
-  return [el('div', { class: 'row spread wrap' },
-    el('h1', null, job.op === '*' ? `${job.model?.preset ?? 'Observed shapes'}: ${job.shapes?.length} shapes` : job.op),
-    el('div', { class: 'row wrap' }, stateBadge(job.state), ended(job) ? null : button('Cancel', cancel), el('a', { class: 'button', href: `#/submit?from=${encodeURIComponent(job.id)}`, dataset: { key: 'again' } }, 'Submit again'))),
-  el('div', { class: 'row wrap' }, job.shapes?.length === 1 ? chips(job.shapes[0].shape?.axes) : null, el('span', { class: 'chip' }, el('b', null, 'target'), job.target ?? ''), el('span', { class: 'chip' }, el('b', null, 'generator'), job.generator ?? ''),
-    el('span', { class: 'muted small' }, `${job.id} · submitted ${ago(job.created)}`)),
-  job.error ? el('p', { class: 'error' }, job.error.text ?? String(job.error)) : null];
+  const cancel = () =>
+    post(`/v1/jobs/${encodeURIComponent(job.id)}/cancel`)
+      .then(() => ctx.feed.fetchLater({ job: job.id }))
+      .catch(ctx.tell);
+  return [
+    el(
+      'div',
+      { class: 'row spread wrap' },
+      el('h1', null, job.op === '*' ? `${job.model?.preset ?? 'Observed shapes'}: ${job.shapes?.length} shapes` : job.op),
+      el(
+        'div',
+        { class: 'row wrap' },
+        stateBadge(job.state),
+        ended(job) ? null : button('Cancel', cancel),
+        el('a', { class: 'button', href: `#/submit?from=${encodeURIComponent(job.id)}`, dataset: { key: 'again' } }, 'Submit again'),
+      ),
+    ),
+    el(
+      'div',
+      { class: 'row wrap' },
+      job.shapes?.length === 1 ? chips(job.shapes[0].shape?.axes) : null,
+      el('span', { class: 'chip' }, el('b', null, 'target'), job.target ?? ''),
+      el('span', { class: 'chip' }, el('b', null, 'generator'), job.generator ?? ''),
+      el('span', { class: 'muted small' }, `${job.id} · submitted ${ago(job.created)}`),
+    ),
+    job.error ? el('p', { class: 'error' }, job.error.text ?? String(job.error)) : null,
+  ];
 }
 
 /** What won, and why it can be believed: the phases that the best one went through. */
 function winner(job, shape, record) {
   const best = job.best.get(shape?.shape_hash);
-  const phases = record ? [...new Map((record.phases ?? []).map((p) => [`${p.mode === 'retest' ? 'retest: ' : ''}${p.phase}`, p])).entries()] : [];
-  return [el('div', { class: 'muted small mono' }, shapeText(shape?.shape)), bestFigure(best),
-    best ? el('p', null, link(candidateHref(best.candidate), best.is_baseline ? 'the baseline itself: nothing beat it yet' : 'its source, verdict and figures'),
-      ' · ', link(kernelHref(shape.shape_hash), 'certificate and files')) : null,
-    record ? el('details', { dataset: { key: 'why' }, open: true }, el('summary', null, `Why it can be trusted: ${phases.length} checks passed`),
-      el('ul', { class: 'checks' }, phases.map(([name, p]) => el('li', { title: duration(p.ms * 1e6) }, el('span', { class: p.verdict === 'ok' || !p.verdict ? 'mark good' : 'mark bad', 'aria-hidden': 'true' }, p.verdict === 'ok' || !p.verdict ? '✓' : '✕'), ` ${name}`))),
-      el('p', { class: 'small muted' }, record.figures?.evidence === 'measured' ? 'Its result was compared with the reference, and its time was measured on a card beside the baseline, in fresh processes.'
-        : 'Its result was compared with the reference and every access was checked. Its time is an estimate by the emulator: there was no card to measure on.')) : null,
-    shape?.why_ended ? el('p', { class: 'small' }, `The search ended: ${shape.why_ended}`) : null];
+  const phases = record
+    ? [...new Map((record.phases ?? []).map((p) => [`${p.mode === 'retest' ? 'retest: ' : ''}${p.phase}`, p])).entries()]
+    : [];
+  return [
+    el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
+    bestFigure(best),
+    best
+      ? el(
+          'p',
+          null,
+          link(
+            candidateHref(best.candidate),
+            best.is_baseline ? 'the baseline itself: nothing beat it yet' : 'its source, verdict and figures',
+          ),
+          ' · ',
+          link(kernelHref(shape.shape_hash), 'certificate and files'),
+        )
+      : null,
+    record
+      ? el(
+          'details',
+          { dataset: { key: 'why' }, open: true },
+          el('summary', null, `Why it can be trusted: ${phases.length} checks passed`),
+          el(
+            'ul',
+            { class: 'checks' },
+            phases.map(([name, p]) =>
+              el(
+                'li',
+                { title: duration(p.ms * 1e6) },
+                el(
+                  'span',
+                  { class: p.verdict === 'ok' || !p.verdict ? 'mark good' : 'mark bad', 'aria-hidden': 'true' },
+                  p.verdict === 'ok' || !p.verdict ? '✓' : '✕',
+                ),
+                ` ${name}`,
+              ),
+            ),
+          ),
+          el(
+            'p',
+            { class: 'small muted' },
+            record.figures?.evidence === 'measured'
+              ? 'Its result was compared with the reference, and its time was measured on a card beside the baseline, in fresh processes.'
+              : 'Its result was compared with the reference and every access was checked. Its time is an estimate by the emulator: there was no card to measure on.',
+          ),
+        )
+      : null,
+    shape?.why_ended ? el('p', { class: 'small' }, `The search ended: ${shape.why_ended}`) : null,
+  ];
 }
 
 const columns = [
-  { title: '#', cls: 'num', cell: (c) => link(candidateHref(c.id), c.baseline ? 'base' : String(c.number ?? ''), { 'aria-label': c.baseline ? null : `Candidate ${c.number}` }) },
+  {
+    title: '#',
+    cls: 'num',
+    cell: (c) =>
+      link(candidateHref(c.id), c.baseline ? 'base' : String(c.number ?? ''), {
+        'aria-label': c.baseline ? null : `Candidate ${c.number}`,
+      }),
+  },
   { title: 'Verdict', cell: (c) => verdictBadge(c.verdict, c.phase) },
   { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(speedup(c)) },
   { title: 'Time', cls: 'num', cell: (c) => timeText(c) },
   { title: 'Evidence', cell: (c) => evidenceBadge(c) },
-  { title: 'Why', cls: 'why', cell: (c) => (c.verdict && !['ok'].includes(c.verdict) && c.text ? c.text : c.notes ?? '').slice(0, 300) },
+  { title: 'Why', cls: 'why', cell: (c) => (c.verdict && !['ok'].includes(c.verdict) && c.text ? c.text : (c.notes ?? '')).slice(0, 300) },
 ];
 
 export function job(ctx, id) {
   const { feed } = ctx;
   const asked = { state: null, best: null };
-  let shown = null, record = null, chosen = null, problem = null, filter = '', heavyAt = 0, heavySign = '';
-  const head = part(el('div'), () => heading(ctx, shown));
+  let shown = null,
+    record = null,
+    chosen = null,
+    problem = null,
+    filter = '',
+    acted = false;
+  const head = part(el('div', { class: 'job-head' }), () => heading(ctx, shown));
   const body = el('div', { class: 'job-body' });
-  const top = part(el('section', { class: 'panel', 'aria-label': 'Best' }), () => [el('h2', null, 'What won'), winner(shown, shapeNow(), record)]);
-  const spent = part(el('section', { class: 'panel', 'aria-label': 'Budget' }), (judged, accepted, now) => [el('h2', null, 'What it cost'), budgetRows(shown, judged),
-    el('p', null, `${judged} judged, ${accepted} accepted.`), progressBar(progressOf(ctx.state, shown), 'Progress'),
-    now ? [el('h3', null, now.baseline ? 'Judging the baseline' : `Judging candidate ${now.number ?? ''}`), phaseSteps(now)] : null]);
-  const grid = part(el('div'), () => (shown.shapes?.length > 1 ? panel('Shapes', null, el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'), shapeGrid(shown, chosen, (hash) => { chosen = hash; asked.best = null; record = null; heavySign = ''; ctx.draw(); })) : []));
+  const top = part(el('section', { class: 'panel', 'aria-label': 'Best' }), () => [
+    el('h2', null, 'What won'),
+    winner(shown, shapeNow(), record),
+  ]);
+  const spent = part(el('section', { class: 'panel', 'aria-label': 'Budget' }), (judged, accepted, now) => [
+    el('h2', null, 'What it cost'),
+    budgetRows(shown, judged),
+    el('p', null, `${judged} judged, ${accepted} accepted.`),
+    progressBar(progressOf(ctx.state, shown), 'Progress'),
+    now ? [el('h3', null, now.baseline ? 'Judging the baseline' : `Judging candidate ${now.number ?? ''}`), phaseSteps(now)] : null,
+  ]);
+  const grid = part(el('div'), () =>
+    shown.shapes?.length > 1
+      ? panel(
+          'Shapes',
+          null,
+          el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'),
+          shapeGrid(shown, chosen, (hash) => {
+            chosen = hash;
+            asked.best = null;
+            record = null;
+            acted = true;
+            ctx.draw();
+          }),
+        )
+      : [],
+  );
   const plot = new SearchPlot((cand) => ctx.go(candidateHref(cand)));
-  const key = part(el('div'), () => legend(plot.counts ?? {}));
-  const filters = part(el('div', { class: 'row wrap', role: 'group', 'aria-label': 'Filter of candidates' }), (counts) => ['', ...Object.keys(counts)].map((k) =>
-    button(k ? `${KINDS[k].mark} ${KINDS[k].label}` : 'All', () => { filter = k; heavySign = ''; ctx.draw(); }, { 'aria-pressed': String(filter === k), dataset: { key: `filter-${k}` } })));
-  const table = new LongTable({ label: 'Candidates', columns, rowClass: (c) => (c.id === shown?.best.get(shapeNow()?.shape_hash)?.candidate ? 'best-row' : null) });
+  const key = part(el('div'), () =>
+    Object.keys(plot.counts ?? {}).length
+      ? legend(plot.counts)
+      : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.'),
+  );
+  const filters = part(el('div', { class: 'row wrap', role: 'group', 'aria-label': 'Filter of candidates' }), (counts) =>
+    ['', ...Object.keys(counts)].map((k) =>
+      button(
+        k ? `${KINDS[k].mark} ${KINDS[k].label}` : 'All',
+        () => {
+          filter = k;
+          acted = true;
+          ctx.draw();
+        },
+        { 'aria-pressed': String(filter === k), dataset: { key: `filter-${k}` } },
+      ),
+    ),
+  );
+  const table = new LongTable({
+    label: 'Candidates',
+    columns,
+    rowClass: (c) => (c.id === shown?.best.get(shapeNow()?.shape_hash)?.candidate ? 'best-row' : null),
+  });
   const lineage = new Lineage();
-  const name = (cand) => { const c = workOf(ctx.state, id).byId.get(cand); return c?.baseline ? 'baseline' : c?.number ? `#${c.number}` : cand.slice(-6); };
+  const name = (cand) => {
+    const c = workOf(ctx.state, id).byId.get(cand);
+    return c?.baseline ? 'baseline' : c?.number ? `#${c.number}` : cand.slice(-6);
+  };
   const log = new Log('Log', (e) => e.job === id, name);
-  const phases = button('Show phases', () => { log.phases = !log.phases; phases.setAttribute('aria-pressed', String(log.phases)); log.clear(); ctx.draw(); }, { 'aria-pressed': 'false' });
-  body.append(el('div', { class: 'two wide-left' }, top.node, spent.node), grid.node, panel('The search', null, plot.node, key.node), panel('Candidates', null, filters.node, table.node),
-    el('div', { class: 'two' }, panel('Lineage', null, lineage.node), el('section', { class: 'panel', 'aria-label': 'Live log' }, el('div', { class: 'row spread' }, el('h2', null, 'Live log'), phases), log.node)));
+  const phases = button(
+    'Show phases',
+    () => {
+      log.phases = !log.phases;
+      phases.setAttribute('aria-pressed', String(log.phases));
+      log.clear();
+      ctx.draw();
+    },
+    { 'aria-pressed': 'false' },
+  );
+  body.append(
+    el('div', { class: 'two wide-left' }, top.node, spent.node),
+    grid.node,
+    panel('The search', null, plot.node, key.node),
+    panel('Candidates', null, filters.node, table.node),
+    el(
+      'div',
+      { class: 'two' },
+      panel('Lineage', null, lineage.node),
+      el(
+        'section',
+        { class: 'panel', 'aria-label': 'Live log' },
+        el('div', { class: 'row spread' }, el('h2', null, 'Live log'), phases),
+        log.node,
+      ),
+    ),
+  );
   const wait = el('div', null, waiting('the job'));
   let missing = false;
 
   const shapeNow = () => shown?.shapes?.find((s) => s.shape_hash === chosen) ?? shown?.shapes?.[0];
 
   function ask(state) {
-    if (asked.state !== state) {           // first, and after everything was read anew
+    if (asked.state !== state) {
+      // first, and after everything was read anew
       asked.state = state;
       problem = null;
-      feed.readJob(id).then(() => ctx.draw(), (e) => { problem = e; ctx.draw(); });
+      feed.readJob(id).then(
+        () => ctx.draw(),
+        (e) => {
+          problem = e;
+          ctx.draw();
+        },
+      );
       feed.readCandidates(id).catch(ctx.tell);
     }
     const best = shown?.best.get(shapeNow()?.shape_hash)?.candidate;
     if (best && asked.best !== best) {
       asked.best = best;
-      get(`/v1/candidates/${encodeURIComponent(best)}`).then((doc) => { if (asked.best === best) { record = doc; ctx.draw(); } }, () => {});
+      get(`/v1/candidates/${encodeURIComponent(best)}`).then(
+        (doc) => {
+          if (asked.best === best) {
+            record = doc;
+            ctx.draw();
+          }
+        },
+        () => {},
+      );
     }
   }
 
-  function heavy(state, work) {
-    const list = candidatesOf(state, id), shape = shown.shapes?.length > 1 ? shapeNow()?.shape_hash : null, now = performance.now();
-    const sign = `${work.tick} ${filter} ${shape}`;
-    if (sign === heavySign) return;
-    if (heavySign && now - heavyAt < HEAVY_MS + list.length / 20) { clearTimeout(heavy.timer); heavy.timer = setTimeout(ctx.draw, HEAVY_MS); return; }
-    heavySign = sign; heavyAt = now;
+  // What costs with the number of candidates: one of these a frame, and none more often than its own cost allows.
+  const drawPlot = (list, shape) => {
     plot.set(list, shape);
+    plot.node.hidden = !Object.keys(plot.counts).length;
     key.update(JSON.stringify(plot.counts), null);
     filters.update(`${JSON.stringify(Object.keys(plot.counts))} ${filter}`, plot.counts);
+  };
+  const drawTable = (list, shape) => {
     const rows = [];
-    for (let i = list.length - 1; i >= 0; i--) { const c = list[i]; if ((!shape || c.shape_hash === shape) && (!filter || (verdictKind(c.verdict) === filter && !c.baseline))) rows.push(c); }
+    for (let i = list.length - 1; i >= 0; i--) {
+      const c = list[i];
+      if ((!shape || c.shape_hash === shape) && (!filter || (verdictKind(c.verdict) === filter && !c.baseline))) rows.push(c);
+    }
     table.set(rows);
-    lineage.set(list, shape, shown.best.get(shapeNow()?.shape_hash)?.candidate);
+  };
+  const drawTree = (list, shape) => lineage.set(list, shape, shown.best.get(shapeNow()?.shape_hash)?.candidate);
+  const tasks = [
+    [drawTable, 300],
+    [drawPlot, 400],
+    [drawTree, 800],
+  ].map(([run, every]) => ({ run, every, sign: null, due: 0 }));
+  let later = 0;
+
+  function heavy(state, work) {
+    const list = candidatesOf(state, id),
+      shape = shown.shapes?.length > 1 ? shapeNow()?.shape_hash : null,
+      sign = `${work.tick} ${filter} ${shape}`;
+    const first = tasks.some((t) => t.sign === null);
+    let left = false;
+    for (const task of tasks) {
+      if (task.sign === sign) continue;
+      const begun = performance.now();
+      if (!first && !acted && (left || begun < task.due)) {
+        left = true;
+        continue;
+      }
+      task.sign = sign;
+      task.run(list, shape);
+      task.due = begun + Math.max(task.every, (performance.now() - begun) * PATIENCE);
+      left = true;
+    }
+    acted = false;
+    if (left) {
+      clearTimeout(later);
+      later = setTimeout(ctx.draw, 120);
+    }
     if (work.all) log.before(list);
   }
 
   return {
-    title: 'Job', ages: true, nodes: [head.node, wait],
+    title: 'Job',
+    ages: true,
+    nodes: [head.node, wait],
     update() {
       const { state } = ctx;
       if (!feed.ready) return;
       ask(state);
       shown = state.jobs.get(id) ?? null;
-      if (!shown) { if (problem && !missing) { missing = true; wait.replaceChildren(failure(problem), empty('No such job', 'It may be of another service, or the address is cut.')); } return; }
-      if (wait.isConnected) { wait.replaceWith(body); }
-      const work = workOf(state, id), s = shapeNow();
+      if (!shown) {
+        if (problem && !missing) {
+          missing = true;
+          wait.replaceChildren(failure(problem), empty('No such job', 'It may be of another service, or the address is cut.'));
+        }
+        return;
+      }
+      if (wait.isConnected) {
+        wait.replaceWith(body);
+      }
+      const work = workOf(state, id),
+        s = shapeNow();
       head.update(`${shown.state} ${JSON.stringify(shown.error ?? 0)} ${Math.floor(Date.now() / 60000)}`);
       const best = shown.best.get(s?.shape_hash);
       top.update(`${s?.shape_hash} ${s?.why_ended} ${JSON.stringify(best ?? 0)} ${record?.id} ${record?.state}`);
-      spent.update(`${work.judged} ${JSON.stringify(shown.spent)} ${shown.state} ${work.now?.id} ${work.now?.phase} ${work.now?.phaseMode}`, work.judged, work.accepted, work.now);
+      spent.update(
+        `${work.judged} ${JSON.stringify(shown.spent)} ${shown.state} ${work.now?.id} ${work.now?.phase} ${work.now?.phaseMode}`,
+        work.judged,
+        work.accepted,
+        work.now,
+      );
       grid.update(`${chosen} ${(shown.shapes ?? []).map((x) => `${x.state}${JSON.stringify(shown.best.get(x.shape_hash) ?? 0)}`).join()}`);
       heavy(state, work);
       log.set(state);
     },
-    close() { plot.close(); clearTimeout(heavy.timer); },
+    close() {
+      plot.close();
+      clearTimeout(later);
+    },
   };
 }
-

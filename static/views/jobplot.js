@@ -6,67 +6,143 @@ const COLORS = { good: 'good', correct: 'correct', wrong: 'bad', unsafe: 'bad', 
 
 /** Columns of uPlot: number, best so far, time; and the kinds beside them. */
 export function searchData(list, shape) {
-  const xs = [], best = [], times = [], kinds = [], ids = [];
-  let lowest = null, baseline = null;
+  const xs = [],
+    best = [],
+    times = [],
+    kinds = [],
+    ids = [];
+  let lowest = null,
+    baseline = null;
   for (const c of list) {
     if (shape && c.shape_hash !== shape) continue;
     const t = c.time_ns > 0 ? c.time_ns / 1000 : null;
-    if (c.baseline) { if (t && c.verdict === 'ok') baseline = t; continue; }
+    if (c.baseline) {
+      if (t && c.verdict === 'ok') baseline = t;
+      continue;
+    }
     if (c.verdict === 'ok' && t !== null && (lowest === null || t < lowest)) lowest = t;
-    xs.push(c.number); best.push(lowest); times.push(t); kinds.push(verdictKind(c.verdict)); ids.push(c.id);
+    xs.push(c.number);
+    best.push(lowest);
+    times.push(t);
+    kinds.push(verdictKind(c.verdict));
+    ids.push(c.id);
   }
   return { data: [xs, best, times], kinds, ids, baseline, lowest };
 }
 
-const counts = (kinds) => kinds.reduce((n, k) => { n[k] = (n[k] ?? 0) + 1; return n; }, {});
+const SMALL = 800; // marks beyond that are a few pixels: each kind has proportions of its own, and no pixel is drawn twice
+const DOTS = { good: [3, 3], correct: [2, 4], wrong: [1, 6], unsafe: [5, 2], build: [4, 4], doubt: [2, 2], none: [1, 1] };
+let dotColors = {};
+function dot(ctx, kind, x, y, ratio, taken) {
+  const at = (Math.round(x) * 8192 + Math.round(y)) * 8 + kind.length;
+  if (taken.has(at)) return;
+  taken.add(at);
+  const [w, h] = DOTS[kind];
+  ctx.fillStyle = dotColors[kind];
+  ctx.fillRect(Math.round(x - (w * ratio) / 2), Math.round(y - (h * ratio) / 2), w * ratio, h * ratio);
+}
+
+const counts = (kinds) =>
+  kinds.reduce((n, k) => {
+    n[k] = (n[k] ?? 0) + 1;
+    return n;
+  }, {});
 
 export class SearchPlot {
   constructor(open) {
     this.now = { data: [[], [], []], kinds: [], ids: [], baseline: null };
-    this.plot = new Plot({ height: 280, label: 'The search', data: null, options: () => ({
-      scales: { x: { time: false, range: (u, min, max) => [0, Math.max(max ?? 0, 12) + 1] }, y: { range: (u, min, max) => this.range(min, max) } },
-      axes: [{ label: 'candidate, in order', labelSize: 18, labelFont: '11px system-ui' },
-        { size: 62, values: (u, v) => v.map((t) => duration(t * 1000)) }],
-      series: [{}, { stroke: color('accent'), width: 2, paths: this.steps(), points: { show: false } }, { stroke: 'transparent', paths: () => null, points: { show: false } }],
-      hooks: { draw: [(u) => this.draw(u)] },
-    }) });
+    this.plot = new Plot({
+      height: 280,
+      label: 'The search',
+      data: null,
+      options: () => ({
+        scales: {
+          x: { time: false, range: (u, min, max) => [0, Math.max(max ?? 0, 12) + 1] },
+          y: { range: (u, min, max) => this.range(min, max) },
+        },
+        axes: [
+          { label: 'candidate, in order', labelSize: 18, labelFont: '11px system-ui' },
+          { size: 62, values: (u, v) => v.map((t) => duration(t * 1000)) },
+        ],
+        series: [
+          {},
+          { stroke: color('accent'), width: 2, paths: this.steps(), points: { show: false } },
+          { stroke: 'transparent', paths: () => null, points: { show: false } },
+        ],
+        hooks: { draw: [(u) => this.draw(u)] },
+      }),
+    });
     this.node = this.plot.node;
-    this.node.addEventListener('click', (e) => { const id = this.at(e); if (id) open(id); });
+    this.node.addEventListener('click', (e) => {
+      const id = this.at(e);
+      if (id) open(id);
+    });
   }
 
-  steps() { return (u, i) => this.plot.uPlot.paths.stepped({ align: 1 })(u, i, 0, this.now.data[0].length - 1); }
+  steps() {
+    return (u, i) => this.plot.uPlot.paths.stepped({ align: 1 })(u, i, 0, this.now.data[0].length - 1);
+  }
 
   range(min, max) {
-    const low = Math.min(min ?? 1, this.now.baseline ?? Infinity), high = Math.max(max ?? low, this.now.baseline ?? 0);
-    const cap = Math.max(this.now.baseline ?? 0, low) * 4;      // one very slow candidate must not hide the others
-    const top = Math.min(high, cap || high), pad = (top - low || low) * 0.15;
+    const low = Math.min(min ?? 1, this.now.baseline ?? Infinity),
+      high = Math.max(max ?? low, this.now.baseline ?? 0);
+    const cap = Math.max(this.now.baseline ?? 0, low) * 4; // one very slow candidate must not hide the others
+    const top = Math.min(high, cap || high),
+      pad = (top - low || low) * 0.15;
     return [Math.max(0, low - pad * 2.2), top + pad];
   }
 
   /** All marks, a path each kind: ten thousand of them in a few milliseconds. */
   draw(u) {
-    const { data, kinds, baseline } = this.now, ctx = u.ctx, ratio = devicePixelRatio || 1, n = kinds.length;
-    const r = (n > 3000 ? 1.6 : n > 600 ? 2.4 : 4) * ratio, { left, top, width, height } = u.bbox;
-    const paths = {};
-    const min = u.scales.x.min, max = u.scales.x.max, y0 = u.scales.y.min, y1 = u.scales.y.max, lane = top + height - 2.5 * r;
+    const { data, kinds, baseline } = this.now,
+      ctx = u.ctx,
+      ratio = devicePixelRatio || 1,
+      n = kinds.length;
+    const r = (n > 3000 ? 1.6 : n > 600 ? 2.4 : 4) * ratio,
+      { left, top, width, height } = u.bbox;
+    const paths = {},
+      small = n > SMALL;
+    const min = u.scales.x.min,
+      max = u.scales.x.max,
+      y0 = u.scales.y.min,
+      y1 = u.scales.y.max,
+      lane = top + height - 2.5 * r;
+    dotColors = Object.fromEntries(Object.entries(COLORS).map(([k, name]) => [k, color(name)]));
     ctx.save();
-    ctx.beginPath(); ctx.rect(left, top, width, height); ctx.clip();
+    ctx.beginPath();
+    ctx.rect(left, top, width, height);
+    ctx.clip();
+    const taken = new Set();
     for (let i = 0; i < n; i++) {
-      const k = kinds[i], x = left + ((data[0][i] - min) / (max - min)) * width, t = data[2][i];
+      const k = kinds[i],
+        x = left + ((data[0][i] - min) / (max - min)) * width,
+        t = data[2][i];
       const y = t === null ? lane : Math.max(top + r, top + (1 - (t - y0) / (y1 - y0)) * height);
-      marks[k](paths[k] ??= new Path2D(), x, y, r);
+      if (small) dot(ctx, k, x, y, ratio, taken);
+      else marks[k]((paths[k] ??= new Path2D()), x, y, r);
     }
     if (baseline) {
       const y = top + (1 - (baseline - y0) / (y1 - y0)) * height;
-      ctx.setLineDash([5 * ratio, 5 * ratio]); ctx.strokeStyle = color('muted'); ctx.lineWidth = ratio;
-      ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke(); ctx.setLineDash([]);
-      ctx.fillStyle = color('muted'); ctx.font = `${11 * ratio}px ui-monospace, monospace`; ctx.textAlign = 'right';
+      ctx.setLineDash([5 * ratio, 5 * ratio]);
+      ctx.strokeStyle = color('muted');
+      ctx.lineWidth = ratio;
+      ctx.beginPath();
+      ctx.moveTo(left, y);
+      ctx.lineTo(left + width, y);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      ctx.fillStyle = color('muted');
+      ctx.font = `${11 * ratio}px ui-monospace, monospace`;
+      ctx.textAlign = 'right';
       ctx.fillText('baseline', left + width - 4 * ratio, y - 6 * ratio);
     }
     for (const k in paths) {
       const c = color(COLORS[k]);
-      ctx.strokeStyle = c; ctx.fillStyle = c; ctx.lineWidth = 1.5 * ratio;
-      if (k === 'wrong' || k === 'doubt' || k === 'none') ctx.stroke(paths[k]); else ctx.fill(paths[k]);
+      ctx.strokeStyle = c;
+      ctx.fillStyle = c;
+      ctx.lineWidth = 1.5 * ratio;
+      if (k === 'wrong' || k === 'doubt' || k === 'none') ctx.stroke(paths[k]);
+      else ctx.fill(paths[k]);
     }
     ctx.restore();
   }
@@ -76,7 +152,9 @@ export class SearchPlot {
     if (!u) return null;
     const x = u.posToVal(e.clientX - u.over.getBoundingClientRect().left, 'x');
     let near = null;
-    this.now.data[0].forEach((v, i) => { if (near === null || Math.abs(v - x) < Math.abs(this.now.data[0][near] - x)) near = i; });
+    this.now.data[0].forEach((v, i) => {
+      if (near === null || Math.abs(v - x) < Math.abs(this.now.data[0][near] - x)) near = i;
+    });
     return near === null ? null : this.now.ids[near];
   }
 
@@ -85,9 +163,16 @@ export class SearchPlot {
     this.counts = counts(this.now.kinds);
     this.plot.set(this.now.data);
     const { baseline, lowest, kinds } = this.now;
-    this.plot.label(`Time against candidate: ${kinds.length} candidates; best ${lowest ? duration(lowest * 1000) : 'none yet'}${baseline ? `, baseline ${duration(baseline * 1000)}` : ''}; ${
-      Object.entries(this.counts).map(([k, v]) => `${v} ${KINDS[k].label}`).join(', ')}. The table of candidates has every one.`);
+    this.plot.label(
+      `Time against candidate: ${kinds.length} candidates; best ${lowest ? duration(lowest * 1000) : 'none yet'}${baseline ? `, baseline ${duration(baseline * 1000)}` : ''}; ${Object.entries(
+        this.counts,
+      )
+        .map(([k, v]) => `${v} ${KINDS[k].label}`)
+        .join(', ')}. The table of candidates has every one.`,
+    );
   }
 
-  close() { this.plot.close(); }
+  close() {
+    this.plot.close();
+  }
 }

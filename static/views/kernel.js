@@ -6,7 +6,22 @@ import { ago, shapeText, speedup, speedupText, timeText } from '../lib/format.js
 import { readKey, verify } from '../lib/minisign.js';
 import { abstract, report } from './certificate.js';
 import { codeView } from './code.js';
-import { button, candidateHref, command, empty, evidenceBadge, facts, failure, jobHref, kernelHref, link, panel, stateBadge, table, waiting } from './parts.js';
+import {
+  button,
+  candidateHref,
+  command,
+  empty,
+  evidenceBadge,
+  facts,
+  failure,
+  jobHref,
+  kernelHref,
+  link,
+  panel,
+  stateBadge,
+  table,
+  waiting,
+} from './parts.js';
 
 const FILES = ['kernel.cubin', 'kernel.ptx', 'source', 'certificate.json', 'certificate.json.minisig', 'bundle.tar'];
 const MAX_PARSED = 8 << 20;
@@ -21,27 +36,65 @@ async function save(path, name) {
 
 // ---- the signature
 function signaturePanel(files) {
-  const box = el('div', { role: 'status' }), key = el('input', { type: 'text', id: 'pinned-key', autocomplete: 'off', spellcheck: false, placeholder: 'RW…' });
+  const box = el('div', { role: 'status' }),
+    key = el('input', { type: 'text', id: 'pinned-key', autocomplete: 'off', spellcheck: false, placeholder: 'RW…' });
   const stamp = el('div', { class: 'stamp doubt' }, 'signature not checked');
   const run = async (keyText, pinned) => {
     try {
       const result = await verify(files.bytes, files.signature, keyText);
       if (!result.checked) {
-        stamp.className = 'stamp doubt'; stamp.textContent = 'not checked here';
-        replace(box, el('p', { class: 'warn' }, `This browser did not check the signature: ${result.why}. The service says that it signed it with the key below; `, el('code', null, 'proteus verify'), ' checks it on your machine.'));
+        stamp.className = 'stamp doubt';
+        stamp.textContent = 'not checked here';
+        replace(
+          box,
+          el(
+            'p',
+            { class: 'warn' },
+            `This browser did not check the signature: ${result.why}. The service says that it signed it with the key below; `,
+            el('code', null, 'proteus verify'),
+            ' checks it on your machine.',
+          ),
+        );
       } else if (!result.good) {
-        stamp.className = 'stamp bad'; stamp.textContent = '✕ signature bad';
+        stamp.className = 'stamp bad';
+        stamp.textContent = '✕ signature bad';
         replace(box, el('p', { class: 'error' }, `✕ The signature does not hold: ${result.why}. Do not use this kernel.`));
       } else {
-        stamp.className = 'stamp'; stamp.textContent = pinned ? '✓ signed, by your key' : '✓ signed';
-        replace(box, el('p', { class: 'fine' }, pinned ? '✓ The signature over these exact bytes is good, by the key that you gave.' : "✓ The signature over these exact bytes is good, by this service's own key. That shows that nothing was changed since; who signed it shows only a key that you pinned before."),
-          facts([['signed', el('code', null, result.comment)]]));
+        stamp.className = 'stamp';
+        stamp.textContent = pinned ? '✓ signed, by your key' : '✓ signed';
+        replace(
+          box,
+          el(
+            'p',
+            { class: 'fine' },
+            pinned
+              ? '✓ The signature over these exact bytes is good, by the key that you gave.'
+              : "✓ The signature over these exact bytes is good, by this service's own key. That shows that nothing was changed since; who signed it shows only a key that you pinned before.",
+          ),
+          facts([['signed', el('code', null, result.comment)]]),
+        );
       }
-    } catch (e) { replace(box, failure(e)); }
+    } catch (e) {
+      replace(box, failure(e));
+    }
   };
-  key.addEventListener('input', () => { const text = key.value.trim(); if (!text) run(files.key, false); else if (readKey(text)) run(text, true); else replace(box, el('p', { class: 'warn' }, 'That is no minisign public key: the line that begins with RW is wanted.')); });
+  key.addEventListener('input', () => {
+    const text = key.value.trim();
+    if (!text) run(files.key, false);
+    else if (readKey(text)) run(text, true);
+    else replace(box, el('p', { class: 'warn' }, 'That is no minisign public key: the line that begins with RW is wanted.'));
+  });
   run(files.key, false);
-  return { stamp, node: panel('Signature', null, box, el('div', { class: 'field' }, el('label', { for: 'pinned-key' }, 'Check against a key that you pinned'), key), el('details', null, el('summary', null, "This service's key"), el('pre', { tabindex: 0, 'aria-label': 'Public key' }, files.key))) };
+  return {
+    stamp,
+    node: panel(
+      'Signature',
+      null,
+      box,
+      el('div', { class: 'field' }, el('label', { for: 'pinned-key' }, 'Check against a key that you pinned'), key),
+      el('details', null, el('summary', null, "This service's key"), el('pre', { tabindex: 0, 'aria-label': 'Public key' }, files.key)),
+    ),
+  };
 }
 
 /** Digests of the files, taken here, beside those of the certificate. */
@@ -50,11 +103,17 @@ function digestCheck(hash, certificate) {
   const run = async () => {
     replace(node, waiting('the files'));
     const rows = [];
-    for (const [file, name] of [['source', 'source'], ['kernel.ptx', 'ptx'], ['kernel.cubin', 'cubin']]) {
+    for (const [file, name] of [
+      ['source', 'source'],
+      ['kernel.ptx', 'ptx'],
+      ['kernel.cubin', 'cubin'],
+    ]) {
       try {
         const is = hex(blake2b(await getBytes(`/v1/kernels/${encodeURIComponent(hash)}/${file}`)));
         rows.push([file, is === certificate.digests?.[name] ? '✓ as certified' : '✕ not what was certified', el('code', null, is)]);
-      } catch (e) { rows.push([file, `could not be read: ${e.message}`, '']); }
+      } catch (e) {
+        rows.push([file, `could not be read: ${e.message}`, '']);
+      }
     }
     replace(node, table('Digests taken here', ['File', 'Is it', 'Digest'], rows));
   };
@@ -69,93 +128,283 @@ function shelfPanel(ctx, hash, shelf, reload) {
     const send = async (event) => {
       event.preventDefault();
       try {
-        const answer = await post(`/v1/kernels/${encodeURIComponent(hash)}/${what}`, { ...(candidate ? { candidate } : {}), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) });
-        replace(form, what === 'revalidate' ? el('p', { class: 'fine' }, 'A job judges it again: ', link(jobHref(answer.id), answer.id)) : null);
+        const answer = await post(`/v1/kernels/${encodeURIComponent(hash)}/${what}`, {
+          ...(candidate ? { candidate } : {}),
+          ...(reason.value.trim() ? { reason: reason.value.trim() } : {}),
+        });
+        replace(
+          form,
+          what === 'revalidate' ? el('p', { class: 'fine' }, 'A job judges it again: ', link(jobHref(answer.id), answer.id)) : null,
+        );
         ctx.tell(null);
         reload();
-      } catch (e) { replace(form, failure(e)); if (e.status === 401) ctx.tell(e); }
+      } catch (e) {
+        replace(form, failure(e));
+        if (e.status === 401) ctx.tell(e);
+      }
     };
-    replace(form, el('form', { on: { submit: send } }, el('h3', null, `${what[0].toUpperCase()}${what.slice(1)}${candidate ? ` ${candidate.slice(-8)}` : ''}`), el('label', { for: 'order-reason' }, 'Reason'), reason,
-      el('div', { class: 'row' }, el('button', { type: 'submit', class: what === 'quarantine' ? 'danger' : 'primary' }, what === 'quarantine' ? 'Withdraw it' : what === 'restore' ? 'Bring it back' : 'Judge it again'), button('Leave it', () => replace(form)))));
+    replace(
+      form,
+      el(
+        'form',
+        { on: { submit: send } },
+        el('h3', null, `${what[0].toUpperCase()}${what.slice(1)}${candidate ? ` ${candidate.slice(-8)}` : ''}`),
+        el('label', { for: 'order-reason' }, 'Reason'),
+        reason,
+        el(
+          'div',
+          { class: 'row' },
+          el(
+            'button',
+            { type: 'submit', class: what === 'quarantine' ? 'danger' : 'primary' },
+            what === 'quarantine' ? 'Withdraw it' : what === 'restore' ? 'Bring it back' : 'Judge it again',
+          ),
+          button('Leave it', () => replace(form)),
+        ),
+      ),
+    );
     reason.focus();
   };
   const kernels = shelf?.kernels ?? [];
-  return panel('What stands behind this shape', null,
-    kernels.length ? table('Verified and withdrawn kernels', ['Candidate', 'State', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'Since', 'Admin'], kernels.map((k) => [
-      [link(candidateHref(k.candidate), k.candidate.slice(-8), { class: 'mono', dataset: { key: `shelf-${k.candidate}` } }), k.is_baseline ? ' baseline' : null, k.candidate === shelf.serves ? [' ', el('b', null, '← served')] : null],
-      [stateBadge(k.state), k.reason ? el('div', { class: 'small' }, `${k.reason} (${k.by ?? ''})`) : null], speedupText(speedup(k)), timeText(k), evidenceBadge(k), ago(k.since),
-      k.state === 'quarantined' ? button('Restore', () => order('restore', k.candidate), { dataset: { key: `restore-${k.candidate}` } })
-        : [button('Quarantine', () => order('quarantine', k.candidate), { class: 'small danger', dataset: { key: `quarantine-${k.candidate}` } }), ' ', button('Revalidate', () => order('revalidate', k.candidate), { dataset: { key: `revalidate-${k.candidate}` } })]])) : el('p', { class: 'muted' }, 'Nothing is on record.'),
-    shelf?.held?.length ? [el('h3', null, 'Held until an admin decides'), table('Held candidates', ['Candidate', 'Reason', 'Since'], shelf.held.map((h) => [link(candidateHref(h.candidate), h.candidate), h.reason, ago(h.since)]))] : null, form);
+  return panel(
+    'What stands behind this shape',
+    null,
+    kernels.length
+      ? table(
+          'Verified and withdrawn kernels',
+          ['Candidate', 'State', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'Since', 'Admin'],
+          kernels.map((k) => [
+            [
+              link(candidateHref(k.candidate), k.candidate.slice(-8), { class: 'mono', dataset: { key: `shelf-${k.candidate}` } }),
+              k.is_baseline ? ' baseline' : null,
+              k.candidate === shelf.serves ? [' ', el('b', null, '← served')] : null,
+            ],
+            [stateBadge(k.state), k.reason ? el('div', { class: 'small' }, `${k.reason} (${k.by ?? ''})`) : null],
+            speedupText(speedup(k)),
+            timeText(k),
+            evidenceBadge(k),
+            ago(k.since),
+            k.state === 'quarantined'
+              ? button('Restore', () => order('restore', k.candidate), { dataset: { key: `restore-${k.candidate}` } })
+              : [
+                  button('Quarantine', () => order('quarantine', k.candidate), {
+                    class: 'small danger',
+                    dataset: { key: `quarantine-${k.candidate}` },
+                  }),
+                  ' ',
+                  button('Revalidate', () => order('revalidate', k.candidate), { dataset: { key: `revalidate-${k.candidate}` } }),
+                ],
+          ]),
+        )
+      : el('p', { class: 'muted' }, 'Nothing is on record.'),
+    shelf?.held?.length
+      ? [
+          el('h3', null, 'Held until an admin decides'),
+          table(
+            'Held candidates',
+            ['Candidate', 'Reason', 'Since'],
+            shelf.held.map((h) => [link(candidateHref(h.candidate), h.candidate), h.reason, ago(h.since)]),
+          ),
+        ]
+      : null,
+    form,
+  );
 }
 
-const historyPanel = (k) => panel('History', null, k.history?.length ? table('What was served before', ['Candidate', { title: 'Time', num: true }, 'Evidence', 'Until', 'Why'], k.history.map((h) => [
-  h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8)) : '', timeText(h), evidenceBadge(h), h.until ?? h.time ?? '', h.reason ?? h.why ?? ''])) : el('p', { class: 'muted' }, 'It is the first that is served for this shape.'));
+const historyPanel = (k) =>
+  panel(
+    'History',
+    null,
+    k.history?.length
+      ? table(
+          'What was served before',
+          ['Candidate', { title: 'Time', num: true }, 'Evidence', 'Until', 'Why'],
+          k.history.map((h) => [
+            h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8)) : '',
+            timeText(h),
+            evidenceBadge(h),
+            h.until ?? h.time ?? '',
+            h.reason ?? h.why ?? '',
+          ]),
+        )
+      : el('p', { class: 'muted' }, 'It is the first that is served for this shape.'),
+  );
 
 function fetchPanel(hash) {
   const here = location.origin;
-  return panel('Fetch it', null, command(`proteus fetch ${hash} --server ${here} -o kernel --key proteus.pub`), command(`curl -O ${here}/v1/kernels/${hash}/bundle.tar\nproteus verify bundle.tar --key proteus.pub`),
-    el('div', { class: 'row wrap' }, FILES.map((f) => button(f, () => save(`/v1/kernels/${encodeURIComponent(hash)}/${f}`, `${hash.slice(0, 12)}-${f}`).catch((e) => replace(document.getElementById('save-problem'), failure(e)))))), el('div', { id: 'save-problem' }));
+  return panel(
+    'Fetch it',
+    null,
+    command(`proteus fetch ${hash} --server ${here} -o kernel --key proteus.pub`),
+    command(`curl -O ${here}/v1/kernels/${hash}/bundle.tar\nproteus verify bundle.tar --key proteus.pub`),
+    el(
+      'div',
+      { class: 'row wrap' },
+      FILES.map((f) =>
+        button(f, () =>
+          save(`/v1/kernels/${encodeURIComponent(hash)}/${f}`, `${hash.slice(0, 12)}-${f}`).catch((e) =>
+            replace(document.getElementById('save-problem'), failure(e)),
+          ),
+        ),
+      ),
+    ),
+    el('div', { id: 'save-problem' }),
+  );
 }
 
 function sourceDetails(hash, language) {
   const box = el('div');
-  return el('details', { class: 'panel', on: { toggle: async (e) => {
-    if (!e.target.open || box.firstChild) return;
-    replace(box, waiting('the source'));
-    try { replace(box, codeView(language ?? 'cuda', await getText(`/v1/kernels/${encodeURIComponent(hash)}/source`))); } catch (x) { replace(box, failure(x)); }
-  } } }, el('summary', null, 'Source'), box);
+  return el(
+    'details',
+    {
+      class: 'panel',
+      on: {
+        toggle: async (e) => {
+          if (!e.target.open || box.firstChild) return;
+          replace(box, waiting('the source'));
+          try {
+            replace(box, codeView(language ?? 'cuda', await getText(`/v1/kernels/${encodeURIComponent(hash)}/source`)));
+          } catch (x) {
+            replace(box, failure(x));
+          }
+        },
+      },
+    },
+    el('summary', null, 'Source'),
+    box,
+  );
 }
 
 export function kernel(ctx, hash) {
   const body = el('div', null, waiting('the kernel'));
   const plots = [];
-  let served = null, turn = 0, gone = false;
+  let served = null,
+    turn = 0,
+    gone = false;
   const path = `/v1/kernels/${encodeURIComponent(hash)}`;
-  const closePlots = () => { while (plots.length) plots.pop().close(); };
+  const closePlots = () => {
+    while (plots.length) plots.pop().close();
+  };
 
   async function files() {
-    const [raw, signature, key] = await Promise.all([getBytes(`${path}/certificate.json`), getText(`${path}/certificate.json.minisig`), getText('/v1/signing-key')]);
+    const [raw, signature, key] = await Promise.all([
+      getBytes(`${path}/certificate.json`),
+      getText(`${path}/certificate.json.minisig`),
+      getText('/v1/signing-key'),
+    ]);
     return { bytes: raw, signature, key };
   }
 
   async function load() {
     const mine = ++turn;
     const shelf = await get(`${path}/candidates`).catch(() => null);
-    let k = null, problem = null, f = null, certificate = null;
-    try { k = await get(path); } catch (e) { problem = e; }
+    let k = null,
+      problem = null,
+      f = null,
+      certificate = null;
+    try {
+      k = await get(path);
+    } catch (e) {
+      problem = e;
+    }
     if (k) {
       try {
         f = await files();
         if (f.bytes.length > MAX_PARSED) throw new Error('the certificate is too large to be shown');
         certificate = JSON.parse(new TextDecoder().decode(f.bytes));
-      } catch (e) { problem = e; }
+      } catch (e) {
+        problem = e;
+      }
     }
     if (mine !== turn || gone) return;
     closePlots();
     served = k?.candidate ?? null;
-    if (!k) { withdrawn(problem, shelf); return; }
-    const s = f && signaturePanel(f), r = certificate && report(certificate, digestCheck(hash, certificate));
+    if (!k) {
+      withdrawn(problem, shelf);
+      return;
+    }
+    const s = f && signaturePanel(f),
+      r = certificate && report(certificate, digestCheck(hash, certificate));
     if (r) plots.push(...r.close);
-    replace(body, el('article', { class: 'report' }, el('p', { class: 'small' }, link('#/kernels', '← all kernels')), s?.stamp, el('h1', null, `Certificate: ${k.shape?.op ?? k.op}`), el('p', { class: 'mono small' }, shapeText(k.shape)), el('p', { class: 'mono small muted' }, hash),
-      el('p', null, evidenceBadge(k), ' ', k.is_baseline ? el('span', { class: 'state' }, 'baseline') : null, ' served ', ago(k.served_since), k.candidate ? [' · ', link(candidateHref(k.candidate), 'candidate')] : null, k.job ? [' · ', link(jobHref(k.job), 'job')] : null),
-      k.own_baseline ? el('p', { class: 'warn' }, "The speed-up is over the job's own baseline, not the operator's.") : null, problem ? failure(problem) : null, certificate ? abstract(certificate) : null, s?.node, r?.sections, fetchPanel(hash), sourceDetails(hash, certificate?.program?.language), shelfPanel(ctx, hash, shelf, load), historyPanel(k)));
+    replace(
+      body,
+      el(
+        'article',
+        { class: 'report' },
+        el('p', { class: 'small' }, link('#/kernels', '← all kernels')),
+        s?.stamp,
+        el('h1', null, `Certificate: ${k.shape?.op ?? k.op}`),
+        el('p', { class: 'mono small' }, shapeText(k.shape)),
+        el('p', { class: 'mono small muted' }, hash),
+        el(
+          'p',
+          null,
+          evidenceBadge(k),
+          ' ',
+          k.is_baseline ? el('span', { class: 'state' }, 'baseline') : null,
+          ' served ',
+          ago(k.served_since),
+          k.candidate ? [' · ', link(candidateHref(k.candidate), 'candidate')] : null,
+          k.job ? [' · ', link(jobHref(k.job), 'job')] : null,
+        ),
+        k.own_baseline ? el('p', { class: 'warn' }, "The speed-up is over the job's own baseline, not the operator's.") : null,
+        problem ? failure(problem) : null,
+        certificate ? abstract(certificate) : null,
+        s?.node,
+        r?.sections,
+        fetchPanel(hash),
+        sourceDetails(hash, certificate?.program?.language),
+        shelfPanel(ctx, hash, shelf, load),
+        historyPanel(k),
+      ),
+    );
   }
 
   function withdrawn(problem, shelf) {
     const nearest = problem instanceof Problem ? problem.doc?.nearest : null;
-    replace(body, el('h1', null, 'Kernel'), el('p', { class: 'mono small' }, hash), problem?.status === 410 ? el('p', { class: 'warn' }, `✕ ${problem.message}`) : problem?.status === 404 ? empty('No kernel for this shape', problem.message) : failure(problem),
-      Array.isArray(nearest) && nearest.length ? panel('Nearest shapes', null, table('Nearest shapes', ['Shape', { title: 'Speed-up', num: true }, 'Evidence'], nearest.map((n) => [link(kernelHref(n.shape_hash), shapeText(n.shape) || n.shape_hash), speedupText(speedup(n)), evidenceBadge(n)]))) : null,
-      shelf ? shelfPanel(ctx, hash, shelf, load) : null);
+    replace(
+      body,
+      el('h1', null, 'Kernel'),
+      el('p', { class: 'mono small' }, hash),
+      problem?.status === 410
+        ? el('p', { class: 'warn' }, `✕ ${problem.message}`)
+        : problem?.status === 404
+          ? empty('No kernel for this shape', problem.message)
+          : failure(problem),
+      Array.isArray(nearest) && nearest.length
+        ? panel(
+            'Nearest shapes',
+            null,
+            table(
+              'Nearest shapes',
+              ['Shape', { title: 'Speed-up', num: true }, 'Evidence'],
+              nearest.map((n) => [
+                link(kernelHref(n.shape_hash), shapeText(n.shape) || n.shape_hash),
+                speedupText(speedup(n)),
+                evidenceBadge(n),
+              ]),
+            ),
+          )
+        : null,
+      shelf ? shelfPanel(ctx, hash, shelf, load) : null,
+    );
   }
 
   load().catch((e) => replace(body, failure(e)));
   return {
-    title: 'Kernel', nodes: [body],
+    title: 'Kernel',
+    nodes: [body],
     update() {
-      const { state } = ctx, now = state.kernels.get(hash)?.candidate ?? (state.gone.has(hash) ? null : undefined);
-      if (now !== undefined && served !== undefined && turn && now !== served && body.querySelector('h1')) { served = now; load().catch(ctx.tell); }
+      const { state } = ctx,
+        now = state.kernels.get(hash)?.candidate ?? (state.gone.has(hash) ? null : undefined);
+      if (now !== undefined && served !== undefined && turn && now !== served && body.querySelector('h1')) {
+        served = now;
+        load().catch(ctx.tell);
+      }
     },
-    close() { gone = true; closePlots(); },
+    close() {
+      gone = true;
+      closePlots();
+    },
   };
 }

@@ -6,51 +6,109 @@ import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progres
 
 const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'retest'];
 
+/** The largest speed-up; one that was measured goes before any estimate. */
 export function bestOf(job) {
   let best = null;
-  for (const b of job.best.values()) if (speedup(b) && (!best || speedup(b).median > speedup(best).median)) best = b;
+  for (const b of job.best.values()) {
+    const better = !best || Number(isMeasured(b)) - Number(isMeasured(best)) || speedup(b)?.median - speedup(best)?.median;
+    if (speedup(b) && (better === true || better > 0)) best = b;
+  }
   return best;
 }
 
 /** Where the judgement of a candidate is; the steps before it are behind it. */
 export function phaseSteps(c) {
   const at = PHASES.indexOf(c.phaseMode === 'retest' ? 'retest' : c.phase);
-  return el('ol', { class: 'steps', 'aria-label': `Judgement: ${c.phase ?? 'waiting'}${c.phaseMode === 'retest' ? ' of the retest' : ''}` },
-    PHASES.map((p, i) => el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: p, 'aria-current': i === at ? 'step' : null }, p)));
+  return el(
+    'ol',
+    { class: 'steps', 'aria-label': `Judgement: ${c.phase ?? 'waiting'}${c.phaseMode === 'retest' ? ' of the retest' : ''}` },
+    PHASES.map((p, i) =>
+      el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: p, 'aria-current': i === at ? 'step' : null }, p),
+    ),
+  );
 }
 
-const shapesText = (job) => `${job.op === '*' ? job.model?.preset ?? 'observed shapes' : axesText(job.shapes?.[0]?.shape?.axes)}${job.shapes?.length > 1 ? ` and ${job.shapes.length - 1} more` : ''}`;
+const shapesText = (job) =>
+  `${job.op === '*' ? (job.model?.preset ?? 'observed shapes') : axesText(job.shapes?.[0]?.shape?.axes)}${job.shapes?.length > 1 ? ` and ${job.shapes.length - 1} more` : ''}`;
 
 function jobCard(state, job) {
-  const best = bestOf(job), work = state.work.get(job.id), now = work?.now;
+  const best = bestOf(job),
+    work = state.work.get(job.id),
+    now = work?.now;
   const moves = state.moves.get(job.shapes?.[0]?.shape_hash)?.filter((m) => m.job === job.id) ?? [];
-  return el('article', { class: 'card job' },
-    el('div', { class: 'row spread' }, el('h3', null, link(jobHref(job.id), job.op === '*' ? job.model?.preset ?? 'several operators' : job.op ?? '?')), stateBadge(job.state)),
+  return el(
+    'article',
+    { class: 'card job' },
+    el(
+      'div',
+      { class: 'row spread' },
+      el('h3', null, link(jobHref(job.id), job.op === '*' ? (job.model?.preset ?? 'several operators') : (job.op ?? '?'))),
+      stateBadge(job.state),
+    ),
     el('p', { class: 'muted mono small clip' }, shapesText(job)),
-    el('div', { class: 'row spread' }, el('span', { class: 'figure' }, best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)),
-      sparkline(moves.map((m) => speedup(m)?.median ?? 1), 'How the best speed-up moved')),
+    el(
+      'div',
+      { class: 'row spread' },
+      el('span', { class: 'figure' }, best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)),
+      sparkline(
+        moves.map((m) => speedup(m)?.median ?? 1),
+        'How the best speed-up moved',
+      ),
+    ),
     progressBar(progressOf(state, job), `Progress of the job ${job.id}`),
-    el('p', { class: 'small muted' }, [`${Math.max(work?.judged ?? 0, job.spent?.candidates ?? 0)}${job.budget?.candidates ? ` of ${job.budget.candidates}` : ''} candidates`,
-      seconds(job.spent?.gpu_seconds ?? 0) + ' GPU', job.spent?.tokens > 0 && `${count(job.spent.tokens)} tokens`, ago(job.created)].filter(Boolean).join(' · ')),
-    now ? [phaseSteps(now), el('p', { class: 'small clip' }, now.baseline ? 'Judging the baseline' : ['Judging ', link(candidateHref(now.id), `candidate ${now.number || ''}`.trim()), now.notes ? `: ${now.notes}` : ''])]
-      : job.state === 'running' ? el('p', { class: 'small muted' }, 'Between candidates') : null);
+    el(
+      'p',
+      { class: 'small muted' },
+      [
+        `${Math.max(work?.judged ?? 0, job.spent?.candidates ?? 0)}${job.budget?.candidates ? ` of ${job.budget.candidates}` : ''} candidates`,
+        seconds(job.spent?.gpu_seconds ?? 0) + ' GPU',
+        job.spent?.tokens > 0 && `${count(job.spent.tokens)} tokens`,
+        ago(job.created),
+      ]
+        .filter(Boolean)
+        .join(' · '),
+    ),
+    now
+      ? [
+          phaseSteps(now),
+          el(
+            'p',
+            { class: 'small clip' },
+            now.baseline
+              ? 'Judging the baseline'
+              : ['Judging ', link(candidateHref(now.id), 'a candidate'), now.notes ? `: ${now.notes}` : ''],
+          ),
+        ]
+      : job.state === 'running'
+        ? el('p', { class: 'small muted' }, 'Between candidates')
+        : null,
+  );
 }
 
 function tiles(state) {
-  const jobs = [...state.jobs.values()], today = new Date().toISOString().slice(0, 10);
+  const jobs = [...state.jobs.values()],
+    today = new Date().toISOString().slice(0, 10);
   const ofToday = jobs.filter((j) => (j.started ?? j.created ?? '').startsWith(today));
   const sum = (key) => ofToday.reduce((n, j) => n + (Number(j.spent?.[key]) || 0), 0);
   const more = ofToday.length >= 50 ? 'at least ' : '';
-  const kernels = [...state.kernels.values()], measured = kernels.filter(isMeasured).length, plus = state.kernelsNext ? '+' : '';
+  const kernels = [...state.kernels.values()],
+    measured = kernels.filter(isMeasured).length,
+    plus = state.kernelsNext ? '+' : '';
   const well = state.devices.filter((d) => d.healthy !== false).length;
-  const tile = (figure, label, sub, href) => el(href ? 'a' : 'div', { class: 'tile', href }, el('b', null, figure), el('span', null, label), sub ? el('small', null, sub) : null);
+  const tile = (figure, label, sub, href) =>
+    el(href ? 'a' : 'div', { class: 'tile', href }, el('b', null, figure), el('span', null, label), sub ? el('small', null, sub) : null);
   const queued = jobs.filter((j) => j.state === 'queued').length;
   return [
     tile(jobs.filter((j) => j.state === 'running').length, 'jobs running', queued ? `${queued} queued` : 'none waiting'),
     tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated`, '#/kernels'),
     tile(seconds(sum('gpu_seconds')), 'GPU time today', `${more}${ofToday.length} jobs`),
     tile(count(sum('tokens')), 'tokens today', `${more}${count(sum('candidates'))} candidates judged`),
-    tile(`${well} of ${state.devices.length}`, 'devices fit', state.devices.some((d) => d.kind === 'cuda') ? 'with a card' : 'emulator only: all times are estimates', '#/devices'),
+    tile(
+      `${well} of ${state.devices.length}`,
+      'devices fit',
+      state.devices.some((d) => d.kind === 'cuda') ? 'with a card' : 'emulator only: all times are estimates',
+      '#/devices',
+    ),
   ];
 }
 
@@ -59,7 +117,15 @@ function shapeRows(state) {
   for (const job of sortedJobs(state)) {
     for (const s of job.shapes ?? []) {
       const best = job.best.get(s.shape_hash);
-      if (best && !rows.has(s.shape_hash)) rows.set(s.shape_hash, { hash: s.shape_hash, shape: s.shape, best, job, live: !ended(job), at: state.moves.get(s.shape_hash)?.at(-1)?.id ?? 0 });
+      if (best && !rows.has(s.shape_hash))
+        rows.set(s.shape_hash, {
+          hash: s.shape_hash,
+          shape: s.shape,
+          best,
+          job,
+          live: !ended(job),
+          at: state.moves.get(s.shape_hash)?.at(-1)?.id ?? 0,
+        });
     }
   }
   return [...rows.values()].sort((a, b) => Number(b.live) - Number(a.live) || b.at - a.at).slice(0, 12);
@@ -69,64 +135,185 @@ function shapes(state) {
   const rows = shapeRows(state);
   if (!rows.length) return empty('No shape has a verified kernel yet', 'The baseline of a shape is the first one.');
   const most = Math.max(2, ...rows.map((r) => speedup(r.best)?.median ?? 0));
-  return el('ul', { class: 'bars' }, rows.map((r) => {
-    const s = speedup(r.best), moves = state.moves.get(r.hash) ?? [];
-    return el('li', null,
-      el('div', { class: 'bar-name' }, link(state.kernels.has(r.hash) ? kernelHref(r.hash) : jobHref(r.job.id), r.shape?.op ?? '?'), el('span', { class: 'mono small muted clip' }, axesText(r.shape?.axes))),
-      el('div', { class: `bar ${isMeasured(r.best) ? 'measured' : 'estimate'}` },
-        el('i', { size: { width: `${Math.min(100, ((s?.median ?? 0) / most) * 100)}%` } }), el('u', { size: { left: `${(1 / most) * 100}%` }, title: 'the baseline' })),
-      el('div', { class: 'bar-figure' }, el('b', null, speedupText(s)), ' ', evidenceBadge(r.best), sparkline(moves.map((m) => speedup(m)?.median ?? 1), 'How it moved')));
-  }));
+  return el(
+    'ul',
+    { class: 'bars' },
+    rows.map((r) => {
+      const s = speedup(r.best),
+        moves = state.moves.get(r.hash) ?? [];
+      return el(
+        'li',
+        null,
+        el(
+          'div',
+          { class: 'bar-name' },
+          link(state.kernels.has(r.hash) ? kernelHref(r.hash) : jobHref(r.job.id), r.shape?.op ?? '?'),
+          el('span', { class: 'mono small muted clip' }, axesText(r.shape?.axes)),
+        ),
+        el(
+          'div',
+          { class: `bar ${isMeasured(r.best) ? 'measured' : 'estimate'}` },
+          el('i', { size: { width: `${Math.min(100, ((s?.median ?? 0) / most) * 100)}%` } }),
+          el('u', { size: { left: `${(1 / most) * 100}%` }, title: 'the baseline' }),
+        ),
+        el(
+          'div',
+          { class: 'bar-figure' },
+          el('b', null, speedupText(s)),
+          ' ',
+          evidenceBadge(r.best),
+          sparkline(
+            moves.map((m) => speedup(m)?.median ?? 1),
+            'How it moved',
+          ),
+        ),
+      );
+    }),
+  );
 }
 
 function promoted(state) {
   const known = new Map([...state.promoted].map(([hash, p]) => [hash, { ...p, since: p.time }]));
   for (const k of state.kernels.values()) if (!known.has(k.shape_hash)) known.set(k.shape_hash, { ...k, since: k.served_since });
   const list = [...known.values()].sort((a, b) => (b.since ?? '').localeCompare(a.since ?? '')).slice(0, 8);
-  if (!list.length) return empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.');
-  return table('Last promoted kernels', ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', { title: 'When', cls: 'when' }], list.map((p) => {
-    const k = state.kernels.get(p.shape_hash) ?? p, s = speedup(p);
-    return [[link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)), el('div', { class: 'mono small muted clip' }, axesText(k.shape?.axes))],
-      [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null], timeText(p), [evidenceBadge(p), p.is_baseline ? ' baseline' : null], ago(p.since)];
-  }), { dataset: { scroll: 'promoted' } });
+  if (!list.length)
+    return empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.');
+  return table(
+    'Last promoted kernels',
+    ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', { title: 'When', cls: 'when' }],
+    list.map((p) => {
+      const k = state.kernels.get(p.shape_hash) ?? p,
+        s = speedup(p);
+      return [
+        [
+          link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)),
+          el('div', { class: 'mono small muted clip' }, axesText(k.shape?.axes)),
+        ],
+        [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
+        timeText(p),
+        [evidenceBadge(p), p.is_baseline ? ' baseline' : null],
+        ago(p.since),
+      ];
+    }),
+    { dataset: { scroll: 'promoted' } },
+  );
 }
 
 function devices(state) {
   if (!state.devices.length) return el('p', { class: 'muted' }, 'The service has not heard from its judge yet.');
   const now = [...state.work.values()].map((w) => w.now).filter(Boolean);
-  return el('div', { class: 'cards tight' }, state.devices.map((d) => el('div', { class: 'card' },
-    el('div', { class: 'row spread' }, el('b', null, d.name ?? d.kind), el('span', { class: 'state', dataset: { state: d.healthy === false ? 'failed' : 'ok' } }, d.health ?? 'unknown')),
-    el('p', { class: 'small muted' }, d.kind === 'cuda' ? 'A card: times are measured.' : 'The emulator: results are checked, times are estimates.'),
-    el('p', { class: 'small' }, state.devices.length === 1 && now.length ? `In use: ${now.length} judgement${now.length > 1 ? 's' : ''} (${now.map((c) => c.phase).join(', ')})` : now.length ? `${now.length} judgements in work on all devices` : 'Idle'))));
+  return el(
+    'div',
+    { class: 'cards tight' },
+    state.devices.map((d) =>
+      el(
+        'div',
+        { class: 'card' },
+        el(
+          'div',
+          { class: 'row spread' },
+          el('b', null, d.name ?? d.kind),
+          el('span', { class: 'state', dataset: { state: d.healthy === false ? 'failed' : 'ok' } }, d.health ?? 'unknown'),
+        ),
+        el(
+          'p',
+          { class: 'small muted' },
+          d.kind === 'cuda' ? 'A card: times are measured.' : 'The emulator: results are checked, times are estimates.',
+        ),
+        el(
+          'p',
+          { class: 'small' },
+          state.devices.length === 1 && now.length
+            ? `In use: ${now.length} judgement${now.length > 1 ? 's' : ''} (${now.map((c) => c.phase).join(', ')})`
+            : now.length
+              ? `${now.length} judgements in work on all devices`
+              : 'Idle',
+        ),
+      ),
+    ),
+  );
 }
 
 function endedJobs(state, jobs) {
-  return table('Ended jobs', ['Job', 'State', { title: 'Best', num: true }, { title: 'Candidates', num: true }, { title: 'GPU time', num: true }, { title: 'When', cls: 'when' }], jobs.slice(0, 20).map((job) => {
-    const best = bestOf(job);
-    return [[link(jobHref(job.id), job.op === '*' ? job.model?.preset ?? 'several' : job.op ?? '?'), el('div', { class: 'mono small muted clip' }, shapesText(job))], stateBadge(job.state),
-      [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)], count(job.spent?.candidates ?? 0), seconds(job.spent?.gpu_seconds ?? 0), ago(job.finished ?? job.created)];
-  }), { dataset: { scroll: 'ended' } });
+  if (!jobs.length) return el('p', { class: 'muted' }, 'None yet.');
+  return table(
+    'Ended jobs',
+    [
+      'Job',
+      'State',
+      { title: 'Best', num: true },
+      { title: 'Candidates', num: true },
+      { title: 'GPU time', num: true },
+      { title: 'When', cls: 'when' },
+    ],
+    jobs.slice(0, 20).map((job) => {
+      const best = bestOf(job);
+      return [
+        [
+          link(jobHref(job.id), job.op === '*' ? (job.model?.preset ?? 'several') : (job.op ?? '?')),
+          el('div', { class: 'mono small muted clip' }, shapesText(job)),
+        ],
+        stateBadge(job.state),
+        [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)],
+        count(job.spent?.candidates ?? 0),
+        seconds(job.spent?.gpu_seconds ?? 0),
+        ago(job.finished ?? job.created),
+      ];
+    }),
+    { dataset: { scroll: 'ended' } },
+  );
 }
 
 export function overview(ctx) {
-  const top = part(el('div', { class: 'tiles' }), tiles), running = part(el('div'), (state, jobs) => (jobs.length
-    ? el('div', { class: 'cards' }, jobs.map((j) => jobCard(state, j)))
-    : empty('Nothing runs', 'Submit a shape here, or from a shell:', 'proteus submit --op gdn_packed_decode \\\n  --axes B=4,H=2,HV=8,K=128,V=128')));
-  const shapeBox = part(el('div'), shapes), promotedBox = part(el('div'), promoted), deviceBox = part(el('div'), devices), endedBox = part(el('div'), endedJobs);
+  const top = part(el('div', { class: 'tiles' }), tiles),
+    running = part(el('div'), (state, jobs) =>
+      jobs.length
+        ? el(
+            'div',
+            { class: 'cards' },
+            jobs.map((j) => jobCard(state, j)),
+          )
+        : empty(
+            'Nothing runs',
+            'Submit a shape here, or from a shell:',
+            'proteus submit --op gdn_packed_decode \\\n  --axes B=4,H=2,HV=8,K=128,V=128',
+          ),
+    );
+  const shapeBox = part(el('div'), shapes),
+    promotedBox = part(el('div'), promoted),
+    deviceBox = part(el('div'), devices),
+    endedBox = part(el('div'), endedJobs);
   const section = (title, box, cls) => el('section', { class: `panel ${cls ?? ''}`, 'aria-label': title }, el('h2', null, title), box.node);
   let minute = 0;
   return {
-    title: 'Overview', ages: true,
-    tick: () => { minute++; },
-    nodes: [el('h1', { class: 'quiet' }, 'Overview'), top.node, section('Running and queued', running),
+    title: 'Overview',
+    ages: true,
+    tick: () => {
+      minute++;
+    },
+    nodes: [
+      el('h1', { class: 'quiet' }, 'Overview'),
+      top.node,
+      section('Running and queued', running),
       el('div', { class: 'two' }, section('Best speed-up by shape', shapeBox), section('Last promoted kernels', promotedBox)),
-      el('div', { class: 'two' }, section('Devices', deviceBox), section('Ended jobs', endedBox))],
+      el('div', { class: 'two' }, section('Devices', deviceBox), section('Ended jobs', endedBox)),
+    ],
     update() {
       const { state } = ctx;
       if (!ctx.feed.ready) return;
-      const jobs = sortedJobs(state), active = jobs.filter((j) => !ended(j)).slice(0, 24), past = jobs.filter(ended);
+      const jobs = sortedJobs(state),
+        active = jobs
+          .filter((j) => !ended(j))
+          .sort((a, b) => Number(b.state === 'running') - Number(a.state === 'running'))
+          .slice(0, 24),
+        past = jobs.filter(ended);
       const sign = (list) => list.map((j) => `${j.id}${j.state}${j.lastEvent}`).join();
-      const live = active.map((j) => { const w = state.work.get(j.id); return `${w?.judged} ${w?.now?.id} ${w?.now?.phase} ${w?.now?.phaseMode}`; }).join();
+      const live = active
+        .map((j) => {
+          const w = state.work.get(j.id);
+          return `${w?.judged} ${w?.now?.id} ${w?.now?.phase} ${w?.now?.phaseMode}`;
+        })
+        .join();
       const lastMove = [...state.moves.values()].reduce((n, m) => Math.max(n, m.at(-1).id), 0);
       top.update(`${minute} ${sign(jobs)} ${state.kernelTick} ${state.devices.map((d) => d.healthy)}`, state);
       running.update(`${minute} ${sign(active)} ${live} ${lastMove}`, state, active);

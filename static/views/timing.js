@@ -5,38 +5,106 @@ import { count, duration, isMeasured, number, percent } from '../lib/format.js';
 import { bars, boxes, roofline } from './charts.js';
 import { facts, panel, table } from './parts.js';
 
-const MODES = [['graph-rotated', 'events around graphs of many launches'], ['cold-isolated', 'trace records of single launches, caches flushed'], ['eager', 'wall clock around launches from the host']];
+const MODES = [
+  ['graph-rotated', 'events around graphs of many launches'],
+  ['cold-isolated', 'trace records of single launches, caches flushed'],
+  ['eager', 'wall clock around launches from the host'],
+];
 const BINS = 48;
 
 function histogram(samples, close) {
-  const { candidate = [], baseline = [] } = samples, all = [...candidate, ...baseline].filter((v) => v > 0);
+  const { candidate = [], baseline = [] } = samples,
+    all = [...candidate, ...baseline].filter((v) => v > 0);
   if (all.length < 4) return null;
-  const sorted = [...all].sort((a, b) => a - b), low = sorted[0], high = sorted[Math.floor(sorted.length * 0.995)];
-  const bin = (list) => { const n = new Array(BINS).fill(0); for (const v of list) n[Math.min(BINS - 1, Math.max(0, Math.floor(((v - low) / (high - low || 1)) * BINS)))]++; return n; };
+  const sorted = [...all].sort((a, b) => a - b),
+    low = sorted[0],
+    high = sorted[Math.floor(sorted.length * 0.995)];
+  const bin = (list) => {
+    const n = new Array(BINS).fill(0);
+    for (const v of list) n[Math.min(BINS - 1, Math.max(0, Math.floor(((v - low) / (high - low || 1)) * BINS)))]++;
+    return n;
+  };
   const xs = Array.from({ length: BINS }, (_, i) => (low + ((i + 0.5) / BINS) * (high - low)) / 1000);
-  const plot = new Plot({ height: 200, label: `Distribution of ${candidate.length} times of the candidate and ${baseline.length} of the baseline, ${duration(low)} to ${duration(high)}`, data: [xs, bin(candidate), bin(baseline)], options: () => ({
-    scales: { x: { time: false } }, axes: [{ values: (u, v) => v.map((t) => duration(t * 1000)) }, { size: 44 }],
-    series: [{}, { stroke: color('accent'), width: 2, fill: color('accent-soft'), points: { show: false }, paths: (u, i) => plot.uPlot.paths.stepped({ align: 0 })(u, i, 0, BINS - 1) },
-      { stroke: color('muted'), width: 2, dash: [5, 4], points: { show: false }, paths: (u, i) => plot.uPlot.paths.stepped({ align: 0 })(u, i, 0, BINS - 1) }] }) });
+  const plot = new Plot({
+    height: 200,
+    label: `Distribution of ${candidate.length} times of the candidate and ${baseline.length} of the baseline, ${duration(low)} to ${duration(high)}`,
+    data: [xs, bin(candidate), bin(baseline)],
+    options: () => ({
+      scales: { x: { time: false } },
+      axes: [{ values: (u, v) => v.map((t) => duration(t * 1000)) }, { size: 44 }],
+      series: [
+        {},
+        {
+          stroke: color('accent'),
+          width: 2,
+          fill: color('accent-soft'),
+          points: { show: false },
+          paths: (u, i) => plot.uPlot.paths.stepped({ align: 0 })(u, i, 0, BINS - 1),
+        },
+        {
+          stroke: color('muted'),
+          width: 2,
+          dash: [5, 4],
+          points: { show: false },
+          paths: (u, i) => plot.uPlot.paths.stepped({ align: 0 })(u, i, 0, BINS - 1),
+        },
+      ],
+    }),
+  });
   close.push(plot);
   return plot.node;
 }
 
 function ratios(samples, speedup, close) {
-  const { candidate = [], baseline = [] } = samples, n = Math.min(candidate.length, baseline.length);
+  const { candidate = [], baseline = [] } = samples,
+    n = Math.min(candidate.length, baseline.length);
   if (n < 4) return null;
-  const xs = Array.from({ length: n }, (_, i) => i + 1), ys = xs.map((_, i) => baseline[i] / candidate[i]);
-  const plot = new Plot({ height: 220, label: `Ratio of each of ${n} pairs, baseline over candidate; median ${number(speedup?.median)}, interval ${number(speedup?.low)} to ${number(speedup?.high)}`, data: [xs, ys], options: () => ({
-    scales: { x: { time: false } }, axes: [{ label: 'pair', labelSize: 16 }, { size: 56, values: (u, v) => v.map((t) => `${t.toFixed(2)}×`) }],
-    series: [{}, { stroke: 'transparent', paths: () => null, points: { show: true, size: 4, stroke: color('accent'), fill: color('accent') } }],
-    hooks: { draw: [(u) => {
-      const c = u.ctx, { left, width } = u.bbox;
-      c.save();
-      const y = (v) => u.valToPos(v, 'y', true);
-      if (speedup?.high > speedup?.low) { c.globalAlpha = 0.25; c.fillStyle = color('good'); c.fillRect(left, y(speedup.high), width, Math.max(2, y(speedup.low) - y(speedup.high))); c.globalAlpha = 1; }
-      for (const [v, name] of [[speedup?.median, 'good'], [1, 'muted']]) { if (!(v > 0)) continue; c.strokeStyle = color(name); c.beginPath(); c.moveTo(left, y(v)); c.lineTo(left + width, y(v)); c.stroke(); }
-      c.restore();
-    }] } }) });
+  const xs = Array.from({ length: n }, (_, i) => i + 1),
+    ys = xs.map((_, i) => baseline[i] / candidate[i]);
+  const plot = new Plot({
+    height: 220,
+    label: `Ratio of each of ${n} pairs, baseline over candidate; median ${number(speedup?.median)}, interval ${number(speedup?.low)} to ${number(speedup?.high)}`,
+    data: [xs, ys],
+    options: () => ({
+      scales: { x: { time: false } },
+      axes: [
+        { label: 'pair', labelSize: 16 },
+        { size: 56, values: (u, v) => v.map((t) => `${t.toFixed(2)}×`) },
+      ],
+      series: [
+        {},
+        { stroke: 'transparent', paths: () => null, points: { show: true, size: 4, stroke: color('accent'), fill: color('accent') } },
+      ],
+      hooks: {
+        draw: [
+          (u) => {
+            const c = u.ctx,
+              { left, width } = u.bbox;
+            c.save();
+            const y = (v) => u.valToPos(v, 'y', true);
+            if (speedup?.high > speedup?.low) {
+              c.globalAlpha = 0.25;
+              c.fillStyle = color('good');
+              c.fillRect(left, y(speedup.high), width, Math.max(2, y(speedup.low) - y(speedup.high)));
+              c.globalAlpha = 1;
+            }
+            for (const [v, name] of [
+              [speedup?.median, 'good'],
+              [1, 'muted'],
+            ]) {
+              if (!(v > 0)) continue;
+              c.strokeStyle = color(name);
+              c.beginPath();
+              c.moveTo(left, y(v));
+              c.lineTo(left + width, y(v));
+              c.stroke();
+            }
+            c.restore();
+          },
+        ],
+      },
+    }),
+  });
   close.push(plot);
   return plot.node;
 }
@@ -45,34 +113,133 @@ function clocks(record) {
   const c = record?.clocks ?? record;
   if (!c?.candidate_mhz && !c?.baseline_mhz) return null;
   const row = (who, s) => [who, ...['min', 'q1', 'median', 'q3'].map((k) => (s ? `${number(s[k])} MHz` : '–'))];
-  const reasons = Array.isArray(c.reasons) ? c.reasons.join(', ') : typeof c.reasons === 'string' ? c.reasons : c.reasons && typeof c.reasons === 'object' ? Object.keys(c.reasons).join(', ') : '';
-  return [table('Clocks', ['Side', ...['Least', 'Quarter', 'Median', 'Three quarters'].map((title) => ({ title, num: true }))], [row('candidate', c.candidate_mhz), row('baseline', c.baseline_mhz)]),
-    el('p', { class: 'small muted' }, reasons ? `Held down by: ${reasons}` : 'Nothing held the clocks down.')];
+  const reasons = Array.isArray(c.reasons)
+    ? c.reasons.join(', ')
+    : typeof c.reasons === 'string'
+      ? c.reasons
+      : c.reasons && typeof c.reasons === 'object'
+        ? Object.keys(c.reasons).join(', ')
+        : '';
+  return [
+    table(
+      'Clocks',
+      ['Side', ...['Least', 'Quarter', 'Median', 'Three quarters'].map((title) => ({ title, num: true }))],
+      [row('candidate', c.candidate_mhz), row('baseline', c.baseline_mhz)],
+    ),
+    el('p', { class: 'small muted' }, reasons ? `Held down by: ${reasons}` : 'Nothing held the clocks down.'),
+  ];
 }
 
-const TERMS = [['dram_ns', 'DRAM'], ['l2_ns', 'L2'], ['load_store_ns', 'load/store units'], ['issue_ns', 'instruction issue'], ['shared_ns', 'shared memory'], ['latency_ns', 'latency of a block'], ['blocks_ns', 'starting blocks'], ['rounds_ns', 'rounds of blocks'], ['launch_ns', 'launch']];
+const TERMS = [
+  ['dram_ns', 'DRAM'],
+  ['l2_ns', 'L2'],
+  ['load_store_ns', 'load/store units'],
+  ['issue_ns', 'instruction issue'],
+  ['shared_ns', 'shared memory'],
+  ['latency_ns', 'latency of a block'],
+  ['blocks_ns', 'starting blocks'],
+  ['rounds_ns', 'rounds of blocks'],
+  ['launch_ns', 'launch'],
+];
 
 export function estimateTerms(terms) {
   if (!Array.isArray(terms?.steps)) return null;
-  return panel('Where the estimate comes from', null, el('p', { class: 'small muted' }, `The emulator counted what the kernel does and asks how long each part would keep a ${String(terms.modelled ?? 'card')} busy. Not a measurement.`),
-    terms.steps.slice(0, 16).map((s) => [el('h3', null, `${s.kernel ?? 'memset'}: ${duration(s.ns)}, bound by ${s.bound ?? '?'}`), bars(TERMS.filter(([k]) => s[k] > 0).map(([k, name]) => ({ name, value: s[k], text: duration(s[k]) })), 'Parts of the estimate'),
-      facts([['occupancy', Number.isFinite(s.occupancy) && percent(s.occupancy)], ['blocks at once on an SM', s.blocks_per_sm]])]));
+  return panel(
+    'Where the estimate comes from',
+    null,
+    el(
+      'p',
+      { class: 'small muted' },
+      `The emulator counted what the kernel does and asks how long each part would keep a ${String(terms.modelled ?? 'card')} busy. Not a measurement.`,
+    ),
+    terms.steps.slice(0, 16).map((s) => [
+      el('h3', null, `${s.kernel ?? 'memset'}: ${duration(s.ns)}, bound by ${s.bound ?? '?'}`),
+      bars(
+        TERMS.filter(([k]) => s[k] > 0).map(([k, name]) => ({ name, value: s[k], text: duration(s[k]) })),
+        'Parts of the estimate',
+      ),
+      facts([
+        ['occupancy', Number.isFinite(s.occupancy) && percent(s.occupancy)],
+        ['blocks at once on an SM', s.blocks_per_sm],
+      ]),
+    ]),
+  );
 }
 
 export function timingPanels(figures, speedup, record, close) {
   if (!(figures?.time_ns > 0)) return [];
   const out = [];
   if (isMeasured(figures)) {
-    const modes = MODES.filter(([k]) => figures.modes?.[k]).map(([k, timer]) => ({ name: k, timer: figures.modes[k].timer ?? timer, ...figures.modes[k] }));
-    out.push(panel('How the times spread', null, el('p', { class: 'small muted' }, 'Three timers, each under its own conditions: only graph-rotated decides. Box: the middle half; line: median.'), boxes(modes),
-      figures.samples ? [el('h3', null, 'All samples, graph-rotated (line: candidate, dashes: baseline)'), histogram(figures.samples, close)] : null,
-      table('Times', ['Mode', 'Timer', { title: 'Candidate', num: true }, { title: 'Baseline', num: true }, { title: 'Ratio', num: true }], modes.map((m) => [m.name, m.timer ?? '', duration(m.candidate?.median_ns), duration(m.baseline?.median_ns), Number.isFinite(m.ratio) ? `${m.ratio.toFixed(3)}×` : '–']))));
-    if (figures.samples) out.push(panel('Pair by pair', null, el('p', { class: 'small muted' }, 'Candidate and baseline take turns; each point is one pair. Band: the interval of the speed-up; lines: its median, and 1.'), ratios(figures.samples, speedup, close),
-      facts([['pairs', count(record?.statistics?.pairs ?? figures.statistics?.pairs)], ['discarded', record?.pairs_discarded], ['throttled', record?.pairs_throttled], ['confidence', figures.statistics?.confidence && percent(figures.statistics.confidence)]])));
+    const modes = MODES.filter(([k]) => figures.modes?.[k]).map(([k, timer]) => ({
+      name: k,
+      timer: figures.modes[k].timer ?? timer,
+      ...figures.modes[k],
+    }));
+    out.push(
+      panel(
+        'How the times spread',
+        null,
+        el(
+          'p',
+          { class: 'small muted' },
+          'Three timers, each under its own conditions: only graph-rotated decides. Box: the middle half; line: median.',
+        ),
+        boxes(modes),
+        figures.samples
+          ? [el('h3', null, 'All samples, graph-rotated (line: candidate, dashes: baseline)'), histogram(figures.samples, close)]
+          : null,
+        table(
+          'Times',
+          ['Mode', 'Timer', { title: 'Candidate', num: true }, { title: 'Baseline', num: true }, { title: 'Ratio', num: true }],
+          modes.map((m) => [
+            m.name,
+            m.timer ?? '',
+            duration(m.candidate?.median_ns),
+            duration(m.baseline?.median_ns),
+            Number.isFinite(m.ratio) ? `${m.ratio.toFixed(3)}×` : '–',
+          ]),
+        ),
+      ),
+    );
+    if (figures.samples)
+      out.push(
+        panel(
+          'Pair by pair',
+          null,
+          el(
+            'p',
+            { class: 'small muted' },
+            'Candidate and baseline take turns; each point is one pair. Band: the interval of the speed-up; lines: its median, and 1.',
+          ),
+          ratios(figures.samples, speedup, close),
+          facts([
+            ['pairs', count(record?.statistics?.pairs ?? figures.statistics?.pairs)],
+            ['discarded', record?.pairs_discarded],
+            ['throttled', record?.pairs_throttled],
+            ['confidence', figures.statistics?.confidence && percent(figures.statistics.confidence)],
+          ]),
+        ),
+      );
     const c = clocks(figures.modes?.['graph-rotated'] ?? record);
     if (c) out.push(panel('Clocks', null, c));
   } else out.push(estimateTerms(figures.terms));
-  const roof = roofline(figures.roofline, [{ name: isMeasured(figures) ? 'candidate' : 'candidate ≈', ns: figures.time_ns, cls: 'a' }, { name: isMeasured(figures) ? 'baseline' : 'baseline ≈', ns: figures.baseline_ns, cls: 'b' }]);
-  if (roof) out.push(panel('Roofline', null, roof, facts([['least possible', duration(figures.roofline.floor_ns)], ['limited by', figures.roofline.limit], ['reached', percent(figures.roofline.fraction)], ['notes', figures.roofline.notes?.length ? figures.roofline.notes.join('; ') : null]])));
+  const roof = roofline(figures.roofline, [
+    { name: isMeasured(figures) ? 'candidate' : 'candidate ≈', ns: figures.time_ns, cls: 'a' },
+    { name: isMeasured(figures) ? 'baseline' : 'baseline ≈', ns: figures.baseline_ns, cls: 'b' },
+  ]);
+  if (roof)
+    out.push(
+      panel(
+        'Roofline',
+        null,
+        roof,
+        facts([
+          ['least possible', duration(figures.roofline.floor_ns)],
+          ['limited by', figures.roofline.limit],
+          ['reached', percent(figures.roofline.fraction)],
+          ['notes', figures.roofline.notes?.length ? figures.roofline.notes.join('; ') : null],
+        ]),
+      ),
+    );
   return out;
 }

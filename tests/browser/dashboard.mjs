@@ -4,13 +4,25 @@ import { candidateId, EVIL, Fake, hash, PAGES } from './fake.mjs';
 import { axe, browser, finish, is, live, ok, settled, text, until, watched } from './tools.mjs';
 
 const [, , staticDir, modules, chromium] = process.argv;
-const rows = (page, label) => page.locator(`[aria-label="${label}"] table`).getAttribute('aria-rowcount').then((n) => Number(n) - 1, () => -1);
+const rows = (page, label) =>
+  page
+    .locator(`[aria-label="${label}"] table`)
+    .getAttribute('aria-rowcount')
+    .then(
+      (n) => Number(n) - 1,
+      () => -1,
+    );
 
 /** How much wider the document is than the window, and by which element. */
 const tooWide = () => {
-  const wide = document.documentElement.clientWidth, over = document.documentElement.scrollWidth - wide;
-  const inBox = (n) => { for (let p = n.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return true; return false; };
-  const by = over > 0 ? [...document.querySelectorAll('body *')].find((n) => n.getBoundingClientRect().right > wide + 1 && !inBox(n)) : null;
+  const wide = document.documentElement.clientWidth,
+    over = document.documentElement.scrollWidth - wide;
+  const inBox = (n) => {
+    for (let p = n.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== 'visible') return true;
+    return false;
+  };
+  const by =
+    over > 0 ? [...document.querySelectorAll('body *')].find((n) => n.getBoundingClientRect().right > wide + 1 && !inBox(n)) : null;
   return [over, by ? `${by.tagName} ${by.getAttribute('class')} ${by.textContent.slice(0, 40)}` : ''];
 };
 
@@ -21,17 +33,23 @@ async function everyPage(context, base, fake, complaints) {
   await page.goto(base);
   await live(page);
   for (const [name, at] of Object.entries(PAGES)) {
-    await page.evaluate((a) => { location.hash = a || '#/'; }, at);
+    await page.evaluate((a) => {
+      location.hash = a || '#/';
+    }, at);
     await settled(page);
     await page.waitForTimeout(150);
     const begun = Date.now();
-    if (!['submit', 'overview', 'job', 'grid', 'no-kernel'].includes(name)) await until(async () => (await text(page, '#main')).includes('<img src=x'), `${name}: the hostile text, as text`);
-    ok(await page.locator('#main h1').count() >= 1, `${name}: a heading`);
+    if (!['submit', 'overview', 'job', 'grid', 'no-kernel'].includes(name))
+      await until(async () => (await text(page, '#main')).includes('<img src=x'), `${name}: the hostile text, as text`);
+    ok((await page.locator('#main h1').count()) >= 1, `${name}: a heading`);
     ok((await page.title()).endsWith('– Proteus'), `${name}: a title`);
-    await page.evaluate(() => { for (const d of document.querySelectorAll('#main details')) d.open = true; });
+    await page.evaluate(() => {
+      for (const d of document.querySelectorAll('#main details')) d.open = true;
+    });
     for (const theme of ['light', 'dark']) {
       await page.emulateMedia({ colorScheme: theme });
-      for (const fault of await axe(page, modules, theme === 'dark' ? ['color-contrast'] : undefined) ?? []) faults.push(`${name}, ${theme}: ${fault}`);
+      for (const fault of (await axe(page, modules, theme === 'dark' ? ['color-contrast'] : undefined)) ?? [])
+        faults.push(`${name}, ${theme}: ${fault}`);
     }
     for (const width of [360, 3840, 1280]) {
       await page.setViewportSize({ width, height: 900 });
@@ -59,7 +77,10 @@ async function liveUpdates(context, base, fake, complaints) {
   await until(async () => (await text(page, '.log-box')).includes(`wanted 0.98`), 'the log');
   ok((await text(page, '#main')).includes('estimate'), 'an emulated figure is called an estimate');
   is(await page.locator('#main .evidence.measured').count(), 0, 'nothing emulated is called measured');
-  ok((await page.locator('.plot[role=img]').first().getAttribute('aria-label')).includes(`${had + 16} candidates`), 'the plot says what it shows');
+  ok(
+    (await page.locator('.plot[role=img]').first().getAttribute('aria-label')).includes(`${had + 16} candidates`),
+    'the plot says what it shows',
+  );
   fake.judge(had + 17, { notes: EVIL, verdict: { code: EVIL, text: EVIL } });
   await until(async () => (await text(page, '[aria-label="Candidates"]')).includes('<img src=x'), 'a hostile verdict, as text');
   const before = fake.lastId;
@@ -93,7 +114,14 @@ async function keyboard(context, base, fake, complaints) {
   is(await page.evaluate(() => document.activeElement.id), 'main', 'to the content');
   await until(async () => (await page.locator('[aria-label="Ended jobs"] a').count()) > 0, 'jobs');
   await page.locator('[aria-label="Ended jobs"] a', { hasText: 'rmsnorm' }).first().focus();
-  fake.emit('shape.best', 'job_old', { shape_hash: hash('job_old'), candidate: candidateId(3), time_ns: 3900, speedup: { median: 1.33 }, evidence: 'measured', served: false });
+  fake.emit('shape.best', 'job_old', {
+    shape_hash: hash('job_old'),
+    candidate: candidateId(3),
+    time_ns: 3900,
+    speedup: { median: 1.33 },
+    evidence: 'measured',
+    served: false,
+  });
   await page.waitForTimeout(400);
   is(await page.evaluate(() => document.activeElement?.dataset.key), '#/jobs/job_old', 'drawing anew keeps the focus');
   await page.keyboard.press('Enter');
@@ -113,7 +141,10 @@ async function submitting(context, base, fake, complaints) {
   await until(async () => /no hash/i.test(await hashText()), 'no hash of half a shape');
   is(await page.getByLabel('N', { exact: true }).getAttribute('aria-invalid'), null, 'an empty field is not wrong yet');
   await page.getByLabel('N', { exact: true }).fill('x');
-  await until(async () => (await page.getByLabel('N', { exact: true }).getAttribute('aria-invalid')) === 'true', 'the fault stands beside its field');
+  await until(
+    async () => (await page.getByLabel('N', { exact: true }).getAttribute('aria-invalid')) === 'true',
+    'the fault stands beside its field',
+  );
   await page.getByLabel('N', { exact: true }).fill('3072');
   await until(async () => (await hashText()) === hash(JSON.stringify({ R: 4, N: 3072 })), 'the shape hash as one types');
   await page.getByLabel('Candidates').fill('13');
@@ -129,7 +160,21 @@ async function submitting(context, base, fake, complaints) {
   is(await page.locator('fieldset .hash').count(), 2, 'two shapes');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await until(async () => page.url().includes('#/jobs/job_live'), 'the job opens');
-  is(fake.posted.findLast(([p]) => p === '/v1/jobs')[1], { generator: 'template', reuse: 'verified', budget: { candidates: 12 }, op: 'rmsnorm', shapes: [{ R: 4, N: 3072 }, { R: 4, N: 3072 }], dtypes: { io: 'bf16' } }, 'what was asked for');
+  is(
+    fake.posted.findLast(([p]) => p === '/v1/jobs')[1],
+    {
+      generator: 'template',
+      reuse: 'verified',
+      budget: { candidates: 12 },
+      op: 'rmsnorm',
+      shapes: [
+        { R: 4, N: 3072 },
+        { R: 4, N: 3072 },
+      ],
+      dtypes: { io: 'bf16' },
+    },
+    'what was asked for',
+  );
   await page.goto(`${base}#/submit`);
   await page.getByRole('button', { name: 'decode step' }).click();
   await page.getByLabel('Batch').fill('1,4');
@@ -167,7 +212,13 @@ async function kernels(context, base, fake, complaints) {
   await page.getByRole('button', { name: 'Bring it back' }).click();
   await until(async () => (await page.getByRole('button', { name: 'Restore' }).count()) === 0, 'brought back');
   fake.kernels.delete(hash('kernel0'));
-  fake.emit('kernel.state', undefined, { shape_hash: hash('kernel0'), candidate: candidateId(1), state: 'quarantined', reason: 'elsewhere', serves: null });
+  fake.emit('kernel.state', undefined, {
+    shape_hash: hash('kernel0'),
+    candidate: candidateId(1),
+    state: 'quarantined',
+    reason: 'elsewhere',
+    serves: null,
+  });
   await until(async () => (await text(page, '#main')).includes('No kernel for this shape'), 'what others withdraw is seen');
   await page.close();
 }
@@ -180,11 +231,19 @@ async function candidates(context, base, complaints) {
   await page.getByRole('button', { name: 'Diff to the parent' }).click();
   await until(async () => (await page.locator('.code tr.gap, #main p.muted').count()) > 0, 'a difference');
   await page.getByRole('button', { name: 'Diff to the baseline' }).click();
-  await until(async () => (await page.locator('.code tr.add').count()) === 1 && (await page.locator('.code tr.del').count()) === 1, 'one line differs from the baseline');
+  await until(
+    async () => (await page.locator('.code tr.add').count()) === 1 && (await page.locator('.code tr.del').count()) === 1,
+    'one line differs from the baseline',
+  );
   await page.goto(`${base}${PAGES.candidate}`);
   await until(async () => (await page.locator('.plot canvas').count()) === 2, 'histogram and pairs');
-  ok(await page.locator('svg[aria-label^="Roofline"]').count() === 1, 'the roofline');
-  for (const [what, times] of [['graph-rotated', 2], ['cold-isolated', 2], ['eager', 2]]) ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
+  ok((await page.locator('svg[aria-label^="Roofline"]').count()) === 1, 'the roofline');
+  for (const [what, times] of [
+    ['graph-rotated', 2],
+    ['cold-isolated', 2],
+    ['eager', 2],
+  ])
+    ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
   await page.close();
 }
 
@@ -193,12 +252,16 @@ async function withToken(chromiumBrowser, base, fake, complaints) {
   const page = await watched(await chromiumBrowser.newContext(), complaints);
   await page.goto(base);
   await until(() => page.locator('#token-dialog').isVisible(), 'the token is asked for');
-  is(await axe(page, modules) ?? [], [], 'axe: the dialog');
+  is((await axe(page, modules)) ?? [], [], 'axe: the dialog');
   await page.locator('#token-input').fill('pk_good');
   await page.keyboard.press('Enter');
   await live(page);
   ok(fake.seen.tokens.includes('Bearer pk_good'), 'the token was sent');
-  is(await page.evaluate(() => [localStorage.getItem('proteus-token'), sessionStorage.getItem('proteus-token'), document.cookie]), [null, 'pk_good', ''], 'it is kept for this tab alone');
+  is(
+    await page.evaluate(() => [localStorage.getItem('proteus-token'), sessionStorage.getItem('proteus-token'), document.cookie]),
+    [null, 'pk_good', ''],
+    'it is kept for this tab alone',
+  );
   is(await page.evaluate(() => window.pwned), undefined, 'nothing ran');
 }
 
@@ -214,12 +277,17 @@ async function honestly(context, base, fake, complaints) {
 }
 
 finish(async () => {
-  const fake = new Fake(staticDir, { candidates: 5 }), base = await fake.listen();
+  const fake = new Fake(staticDir, { candidates: 5 }),
+    base = await fake.listen();
   const chromiumBrowser = await browser(modules, chromium);
   const context = await chromiumBrowser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
   const complaints = [];
   const steps = [everyPage, liveUpdates, keyboard, submitting, kernels];
-  for (const step of steps.filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) { const t = Date.now(); await step(context, base, fake, complaints); if (process.env.VERBOSE) console.log(step.name, Date.now() - t); }
+  for (const step of steps.filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) {
+    const t = Date.now();
+    await step(context, base, fake, complaints);
+    if (process.env.VERBOSE) console.log(step.name, Date.now() - t);
+  }
   await candidates(context, base, complaints);
   await honestly(context, base, fake, complaints);
   await withToken(chromiumBrowser, base, fake, complaints);

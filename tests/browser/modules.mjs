@@ -18,10 +18,14 @@ import * as S from './static/lib/state.js';
 import * as F from './static/lib/format.js';
 
 let checks = 0;
-const is = (got, want) => { checks++; assert.deepEqual(got, want); };
+const is = (got, want) => {
+  checks++;
+  assert.deepEqual(got, want);
+};
 
 // ---- the parser: cut anywhere, the same events; an id counts when its event is whole
-const stream = ': hi\n\nretry: 250\nid: 1\nevent: job.state\ndata: {"a":1}\n\nid: 2\r\ndata: one\r\ndata:two\r\n\r\nid: x\ndata\n\nid: 4\n\nid: 5\ndata: half';
+const stream =
+  ': hi\n\nretry: 250\nid: 1\nevent: job.state\ndata: {"a":1}\n\nid: 2\r\ndata: one\r\ndata:two\r\n\r\nid: x\ndata\n\nid: 4\n\nid: 5\ndata: half';
 for (let step = 1; step < stream.length; step++) {
   const got = [];
   const p = new SseParser((e) => got.push(`${e.type}|${e.id}|${e.data}`));
@@ -32,11 +36,21 @@ for (let step = 1; step < stream.length; step++) {
   p.feed('data: again\n\n');
   is(got.at(-1), 'message|4|again');
 }
-assert.throws(() => { const p = new SseParser(() => {}); for (let i = 0; i < 40; i++) p.feed('x'.repeat(65536)); }, /too large/);
+assert.throws(() => {
+  const p = new SseParser(() => {});
+  for (let i = 0; i < 40; i++) p.feed('x'.repeat(65536));
+}, /too large/);
 
 // ---- state: any order and any overlap of snapshot, stream and story gives the same picture
 const H = 'a'.repeat(64);
-const job = { id: 'job_1', state: 'running', op: 'scale', budget: { candidates: 4 }, spent: { candidates: 0 }, shapes: [{ shape_hash: H, shape: { op: 'scale', axes: { N: 64 } }, best: null }] };
+const job = {
+  id: 'job_1',
+  state: 'running',
+  op: 'scale',
+  budget: { candidates: 4 },
+  spent: { candidates: 0 },
+  shapes: [{ shape_hash: H, shape: { op: 'scale', axes: { N: 64 } }, best: null }],
+};
 const events = [
   ['job.state', { id: 2, job: 'job_1', state: 'running' }],
   ['candidate.proposed', { id: 3, job: 'job_1', candidate: 'c0', shape_hash: H, is_baseline: true }],
@@ -52,19 +66,27 @@ const picture = (order) => {
   const state = S.newState();
   S.takeJob(state, job, 1);
   for (const i of order) S.takeEvent(state, events[i][0], JSON.stringify(events[i][1]));
-  return { list: S.candidatesOf(state, 'job_1').map((c) => [c.id, c.verdict, c.notes, c.phase, c.speedup?.median, c.baseline, c.number]), best: state.jobs.get('job_1').best.get(H)?.speedup.median, part: S.progressOf(state, state.jobs.get('job_1')) };
+  return {
+    list: S.candidatesOf(state, 'job_1').map((c) => [c.id, c.verdict, c.notes, c.phase, c.speedup?.median, c.baseline, c.number]),
+    best: state.jobs.get('job_1').best.get(H)?.speedup.median,
+    part: S.progressOf(state, state.jobs.get('job_1')),
+  };
 };
 const plain = picture(events.keys());
-is(plain.list, [['c0', 'ok', undefined, undefined, undefined, true, 0], ['c1', 'ok', 'why', 'compile', 2, undefined, 1], ['c2', undefined, undefined, undefined, undefined, undefined, 2]]);
+is(plain.list, [
+  ['c0', 'ok', undefined, undefined, undefined, true, 0],
+  ['c1', 'ok', 'why', 'compile', 2, undefined, 1],
+  ['c2', undefined, undefined, undefined, undefined, undefined, 2],
+]);
 is([plain.best, plain.part], [2, 0.25]);
 const all = [...events.keys()];
-is(picture([...all, ...all]), plain);                                  // everything twice
-is(picture([...all.slice(5), ...all]), plain);                         // the stream first, then the story from its start
+is(picture([...all, ...all]), plain); // everything twice
+is(picture([...all.slice(5), ...all]), plain); // the stream first, then the story from its start
 is(picture([...all.slice(7), ...all.slice(0, 7)]), plain);
 
 const state = S.newState();
 S.takeJob(state, { ...job, state: 'done' }, 20);
-S.takeEvent(state, 'job.state', JSON.stringify(events[0][1]));         // older than the snapshot: no step back
+S.takeEvent(state, 'job.state', JSON.stringify(events[0][1])); // older than the snapshot: no step back
 is(state.jobs.get('job_1').state, 'done');
 S.takeJob(state, job, 15);
 is(state.jobs.get('job_1').state, 'done');
@@ -77,42 +99,77 @@ S.takeEvent(state, 'candidate.verdict', '{"id":34,"job":"job_1","candidate":"__p
 is({}.verdict, undefined);
 is(S.workOf(state, 'job_1').byId.get('__proto__').verdict, undefined);
 for (let i = 0; i < 4000; i++) S.takeEvent(state, 'candidate.proposed', JSON.stringify({ id: 100 + i, job: 'job_1', candidate: `x${i}` }));
-assert.ok(S.workOf(state, 'job_1').list.length <= 750 && S.workOf(state, 'job_1').byId.size === S.workOf(state, 'job_1').list.length);   // nobody looks at this job
+assert.ok(S.workOf(state, 'job_1').list.length <= 750 && S.workOf(state, 'job_1').byId.size === S.workOf(state, 'job_1').list.length); // nobody looks at this job
 
 // ---- candidates: a list that is read while events come, joined by as_of
 const joined = (order) => {
   const at = S.newState();
   S.takeJob(at, job, 1);
-  const steps = { list: () => S.takeCandidate(at, 'job_1', { id: 'c1', verdict: { code: 'race', text: 'old' }, notes: 'n', parent: 'c0', is_baseline: false }, 50),
+  const steps = {
+    list: () =>
+      S.takeCandidate(at, 'job_1', { id: 'c1', verdict: { code: 'race', text: 'old' }, notes: 'n', parent: 'c0', is_baseline: false }, 50),
     before: () => S.takeEvent(at, 'candidate.proposed', JSON.stringify({ id: 40, job: 'job_1', candidate: 'c1', notes: 'older words' })),
-    after: () => S.takeEvent(at, 'candidate.verdict', JSON.stringify({ id: 60, job: 'job_1', candidate: 'c1', verdict: { code: 'ok', text: 'new' } })) };
+    after: () =>
+      S.takeEvent(at, 'candidate.verdict', JSON.stringify({ id: 60, job: 'job_1', candidate: 'c1', verdict: { code: 'ok', text: 'new' } })),
+  };
   for (const k of order) steps[k]();
   const c = S.candidatesOf(at, 'job_1')[0];
   return [c.verdict, c.text, c.parent, S.workOf(at, 'job_1').judged];
 };
-for (const order of [['list', 'before', 'after'], ['before', 'list', 'after'], ['after', 'list', 'before'], ['before', 'after', 'list'], ['list', 'after', 'before', 'after']]) is(joined(order), ['ok', 'new', 'c0', 1]);
+for (const order of [
+  ['list', 'before', 'after'],
+  ['before', 'list', 'after'],
+  ['after', 'list', 'before'],
+  ['before', 'after', 'list'],
+  ['list', 'after', 'before', 'after'],
+])
+  is(joined(order), ['ok', 'new', 'c0', 1]);
 is(S.takeEvent(state, 'kernel.state', JSON.stringify({ id: 9000, shape_hash: H, state: 'quarantined' })), { kernel: H });
-is(S.takeEvent(state, 'kernel.state', JSON.stringify({ id: 9001, shape_hash: H, state: 'verified' }), true), null);      // history: nothing is fetched for it
+is(S.takeEvent(state, 'kernel.state', JSON.stringify({ id: 9001, shape_hash: H, state: 'verified' }), true), null); // history: nothing is fetched for it
 S.takeKernel(state, { shape_hash: H, evidence: 'measured', plan: {} }, 10);
 is([state.kernels.get(H).evidence, state.kernels.get(H).plan], ['measured', undefined]);
 S.dropKernel(state, H, 'withdrawn');
 is([state.kernels.has(H), state.gone.get(H)], [false, 'withdrawn']);
 const unsorted = S.newState();
 for (const id of ['c3', 'c1', 'c2', 'c0']) S.takeCandidate(unsorted, 'j', { id, is_baseline: id === 'c0' }, 1);
-is(S.candidatesOf(unsorted, 'j').map((c) => [c.id, c.number]), [['c0', 0], ['c1', 1], ['c2', 2], ['c3', 3]]);
+is(
+  S.candidatesOf(unsorted, 'j').map((c) => [c.id, c.number]),
+  [
+    ['c0', 0],
+    ['c1', 1],
+    ['c2', 2],
+    ['c3', 3],
+  ],
+);
 S.takeEvent(unsorted, 'candidate.proposed', JSON.stringify({ id: 5, job: 'j', candidate: 'c4' }));
 is(S.candidatesOf(unsorted, 'j').at(-1).number, 4);
 
 // ---- digests and signatures
 const seeded = (n) => crypto.createHash('shake256', { outputLength: n }).update(String(n)).digest();
-for (const n of [1, 63, 127, 128, 129, 255, 256, 257, 5000]) is(hex(blake2b(seeded(n), 64)), crypto.createHash('blake2b512').update(seeded(n)).digest('hex'));
-is(hex(blake2b(new TextEncoder().encode('proteus-shape-v1\nop=gdn_packed_decode@1\naxis.B=4\naxis.H=2\naxis.HV=8\naxis.K=128\naxis.V=128\naxis.qkv_stride=0\ndtype.io=bf16\ndtype.state=f32\ntarget=sm_90a\n'))),
-  '68591fafcb13632cae3a713195adf61e7f473afdfc79a197e642a8aef8407245');
-const keys = crypto.generateKeyPairSync('ed25519'), number = Buffer.from('0102030405060708', 'hex'), data = Buffer.from('{"a":1}');
-const sign = (comment, algorithm = 'ED') => { const sig = crypto.sign(null, algorithm === 'ED' ? crypto.createHash('blake2b512').update(data).digest() : data, keys.privateKey);
-  return `untrusted comment: x\n${Buffer.concat([Buffer.from(algorithm), number, sig]).toString('base64')}\ntrusted comment: ${comment}\n${crypto.sign(null, Buffer.concat([sig, Buffer.from(comment)]), keys.privateKey).toString('base64')}\n`; };
+for (const n of [1, 63, 127, 128, 129, 255, 256, 257, 5000])
+  is(hex(blake2b(seeded(n), 64)), crypto.createHash('blake2b512').update(seeded(n)).digest('hex'));
+is(
+  hex(
+    blake2b(
+      new TextEncoder().encode(
+        'proteus-shape-v1\nop=gdn_packed_decode@1\naxis.B=4\naxis.H=2\naxis.HV=8\naxis.K=128\naxis.V=128\naxis.qkv_stride=0\ndtype.io=bf16\ndtype.state=f32\ntarget=sm_90a\n',
+      ),
+    ),
+  ),
+  '68591fafcb13632cae3a713195adf61e7f473afdfc79a197e642a8aef8407245',
+);
+const keys = crypto.generateKeyPairSync('ed25519'),
+  number = Buffer.from('0102030405060708', 'hex'),
+  data = Buffer.from('{"a":1}');
+const sign = (comment, algorithm = 'ED') => {
+  const sig = crypto.sign(null, algorithm === 'ED' ? crypto.createHash('blake2b512').update(data).digest() : data, keys.privateKey);
+  return `untrusted comment: x\n${Buffer.concat([Buffer.from(algorithm), number, sig]).toString('base64')}\ntrusted comment: ${comment}\n${crypto.sign(null, Buffer.concat([sig, Buffer.from(comment)]), keys.privateKey).toString('base64')}\n`;
+};
 const key = `untrusted comment: k\n${Buffer.concat([Buffer.from('Ed'), number, keys.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32)]).toString('base64')}\n`;
-const judged = async (d, s, k) => { const r = await verify(d, s, k); return [r.checked, r.good]; };
+const judged = async (d, s, k) => {
+  const r = await verify(d, s, k);
+  return [r.checked, r.good];
+};
 for (const algorithm of ['ED', 'Ed']) is(await judged(data, sign('c', algorithm), key), [true, true]);
 is((await verify(data, sign('said'), key)).comment, 'said');
 is(await judged(Buffer.from('{"a":2}'), sign('c'), key), [true, false]);
@@ -122,32 +179,127 @@ for (const bad of ['', 'x', sign('c').slice(0, 60)]) is(await judged(data, bad, 
 for (const bad of ['', 'x', 'RWRW', sign('c')]) is(readKey(bad), null);
 
 // ---- sources: no text is lost by colouring it; differences join to both texts
-const sources = { cuda: '#include <x>\n/* a\n b */ extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.5e3f; } // "end\n\tchar c = \'\\n\'; "open', ptx: '.reg .b32 %r<4>; // c\n mov.u32 %r1, %tid.x;', triton: '@triton.jit\ndef k(x):\n  """doc\n  <b>"""\n  return tl.load(x)  # c' };
-for (const [language, source] of Object.entries(sources)) is(tokenize(language, source).map((l) => l.map(([, t]) => t).join('')).join('\n'), source);
-is(tokenize('cuda', sources.cuda)[1].map(([c]) => c), ['comment']);
-is(tokenize('cuda', sources.cuda)[2].map(([c, t]) => c && t.trim() === '__global__' && c).filter(Boolean), ['cuda']);
-for (const [a, b] of [['a\nb\nc', 'a\nx\nc'], ['', 'a'], ['a', ''], ['a\nb', 'a\nb'], ['1\n2\n3\n4', '2\n4\n5'], ['a\n'.repeat(900), 'b\n'.repeat(900)]]) {
+const sources = {
+  cuda: '#include <x>\n/* a\n b */ extern "C" __global__ void k(float *x) { x[threadIdx.x] = 1.5e3f; } // "end\n\tchar c = \'\\n\'; "open',
+  ptx: '.reg .b32 %r<4>; // c\n mov.u32 %r1, %tid.x;',
+  triton: '@triton.jit\ndef k(x):\n  """doc\n  <b>"""\n  return tl.load(x)  # c',
+};
+for (const [language, source] of Object.entries(sources))
+  is(
+    tokenize(language, source)
+      .map((l) => l.map(([, t]) => t).join(''))
+      .join('\n'),
+    source,
+  );
+is(
+  tokenize('cuda', sources.cuda)[1].map(([c]) => c),
+  ['comment'],
+);
+is(
+  tokenize('cuda', sources.cuda)[2]
+    .map(([c, t]) => c && t.trim() === '__global__' && c)
+    .filter(Boolean),
+  ['cuda'],
+);
+for (const [a, b] of [
+  ['a\nb\nc', 'a\nx\nc'],
+  ['', 'a'],
+  ['a', ''],
+  ['a\nb', 'a\nb'],
+  ['1\n2\n3\n4', '2\n4\n5'],
+  ['a\n'.repeat(900), 'b\n'.repeat(900)],
+]) {
   const lines = diffLines(a, b);
-  is(lines.filter((l) => l.op !== '+').map((l) => l.text).join('\n'), a);
-  is(lines.filter((l) => l.op !== '-').map((l) => l.text).join('\n'), b);
+  is(
+    lines
+      .filter((l) => l.op !== '+')
+      .map((l) => l.text)
+      .join('\n'),
+    a,
+  );
+  is(
+    lines
+      .filter((l) => l.op !== '-')
+      .map((l) => l.text)
+      .join('\n'),
+    b,
+  );
 }
 is(diffLines('1\n2\n3\n4', '2\n4\n5').filter((l) => l.op !== ' ').length, 3);
-is(hunks(diffLines('a\n'.repeat(40) + 'b', 'a\n'.repeat(40) + 'c')).map((l) => l.gap ?? l.op), [37, ' ', ' ', ' ', '-', '+']);
+is(
+  hunks(diffLines('a\n'.repeat(40) + 'b', 'a\n'.repeat(40) + 'c')).map((l) => l.gap ?? l.op),
+  [37, ' ', ' ', ' ', '-', '+'],
+);
 is([...offendingLines({ code: 'race', text: 'x (line 10)', detail: { source_line: 10 } })], [[10, 'x (line 10)']]);
-is([...offendingLines({ code: 'compile_error', text: 't', detail: { log: 'candidate.cu(12): error: identifier "flaot"\n  ^\ncandidate.cu(14): error: b' } }).keys()], [12, 14]);
-is([[...offendingLines({ code: 'race', text: 'y (PTX line 7)', detail: null })], [...offendingLines({ code: 'ok', text: 'line 3' })], [...offendingLines(null)]], [[], [], []]);
+is(
+  [
+    ...offendingLines({
+      code: 'compile_error',
+      text: 't',
+      detail: { log: 'candidate.cu(12): error: identifier "flaot"\n  ^\ncandidate.cu(14): error: b' },
+    }).keys(),
+  ],
+  [12, 14],
+);
+is(
+  [
+    [...offendingLines({ code: 'race', text: 'y (PTX line 7)', detail: null })],
+    [...offendingLines({ code: 'ok', text: 'line 3' })],
+    [...offendingLines(null)],
+  ],
+  [[], [], []],
+);
 
 // ---- views of data
-is(gridOf([1, 4].flatMap((B) => ['a', 'b'].map((op) => ({ shape_hash: `${op}${B}`, shape: { op, axes: { B, K: 2 } } })))).columns.map(([v]) => v), [1, 4]);
-is(searchData([{ id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 }, { id: '1', number: 1, verdict: 'ok', time_ns: 4000 }, { id: '2', number: 2, verdict: 'race' }, { id: '3', number: 3, verdict: 'not_faster', time_ns: 6000 }]).data, [[1, 2, 3], [4, 4, 4], [4, null, 6]]);
-is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [['op', [['a', 2]]], ['target', [['x', 1]]]]);
+is(
+  gridOf([1, 4].flatMap((B) => ['a', 'b'].map((op) => ({ shape_hash: `${op}${B}`, shape: { op, axes: { B, K: 2 } } })))).columns.map(
+    ([v]) => v,
+  ),
+  [1, 4],
+);
+is(
+  searchData([
+    { id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 },
+    { id: '1', number: 1, verdict: 'ok', time_ns: 4000 },
+    { id: '2', number: 2, verdict: 'race' },
+    { id: '3', number: 3, verdict: 'not_faster', time_ns: 6000 },
+  ]).data,
+  [
+    [1, 2, 3],
+    [4, 4, 4],
+    [4, null, 6],
+  ],
+);
+is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [
+  ['op', [['a', 2]]],
+  ['target', [['x', 1]]],
+]);
+
+// ---- every module loads, with all that it imports
+for (const folder of ['lib', 'views', 'vendor'])
+  for (const file of fs.readdirSync(`static/${folder}`))
+    if (file.endsWith('.js') && file !== 'uPlot.esm.js') {
+      await import(`./static/${folder}/${file}`);
+      checks++;
+    }
 
 // ---- size, and what is not ours is what it says it is
 let packed = 0;
-for (const file of fs.readdirSync('static', { recursive: true })) if (fs.statSync(path.join('static', file)).isFile()) packed += zlib.gzipSync(fs.readFileSync(path.join('static', file)), { level: 9 }).length;
+for (const file of fs.readdirSync('static', { recursive: true }))
+  if (fs.statSync(path.join('static', file)).isFile())
+    packed += zlib.gzipSync(fs.readFileSync(path.join('static', file)), { level: 9 }).length;
 assert.ok(packed < 200 * 1000, `the dashboard is ${packed} bytes compressed`);
 const note = fs.readFileSync('static/vendor/README.txt', 'utf8');
-for (const file of ['uPlot.esm.js', 'uPlot.css']) assert.ok(note.includes(crypto.createHash('sha256').update(fs.readFileSync(`static/vendor/${file}`)).digest('hex')), file);
+for (const file of ['uPlot.esm.js', 'uPlot.css'])
+  assert.ok(
+    note.includes(
+      crypto
+        .createHash('sha256')
+        .update(fs.readFileSync(`static/vendor/${file}`))
+        .digest('hex'),
+    ),
+    file,
+  );
 assert.ok(/MIT/.test(fs.readFileSync('static/vendor/uPlot.LICENSE.txt', 'utf8')));
 checks += 4;
 console.log(`static/ is ${packed} bytes compressed`);
@@ -156,5 +308,12 @@ console.log(`static/ is ${packed} bytes compressed`);
 for (const e of ['emulated', 'MEASURED', '', undefined, 1]) is(F.evidenceWord({ evidence: e }), 'estimate');
 is(F.evidenceWord({ evidence: 'measured' }), 'measured');
 is([F.duration(840), F.duration(3214), F.duration(1.4e6), F.duration(0), F.duration(NaN)], ['840 ns', '3.21 µs', '1.40 ms', '–', '–']);
-is([F.speedupText(F.speedup({ speedup: 1.5 })), F.speedupText(F.speedup({ speedup: { median: 2 } })), F.speedupText(F.speedup({ speedup: 'x' }))], ['1.50×', '2.00×', '–']);
+is(
+  [
+    F.speedupText(F.speedup({ speedup: 1.5 })),
+    F.speedupText(F.speedup({ speedup: { median: 2 } })),
+    F.speedupText(F.speedup({ speedup: 'x' })),
+  ],
+  ['1.50×', '2.00×', '–'],
+);
 console.log(`${checks} checks, 0 failed`);

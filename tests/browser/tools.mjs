@@ -5,12 +5,21 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 
 export const counted = { checks: 0 };
-export const is = (got, want, what) => { counted.checks++; assert.deepEqual(got, want, what); };
-export const ok = (value, what) => { counted.checks++; assert.ok(value, what); };
+export const is = (got, want, what) => {
+  counted.checks++;
+  assert.deepEqual(got, want, what);
+};
+export const ok = (value, what) => {
+  counted.checks++;
+  assert.ok(value, what);
+};
 export const until = async (check, what, ms = 8000) => {
   const end = Date.now() + ms;
   for (;;) {
-    if (await check()) { counted.checks++; return; }
+    if (await check()) {
+      counted.checks++;
+      return;
+    }
     if (Date.now() > end) assert.fail(`never: ${what}`);
     await new Promise((r) => setTimeout(r, 40));
   }
@@ -24,9 +33,14 @@ export async function browser(modules, executablePath) {
 /** A page that notes everything the browser complains of. */
 export async function watched(context, complaints) {
   const page = await context.newPage();
-  page.on('console', (m) => { if (m.type() === 'error' && !/Failed to load resource|net::ERR/.test(m.text())) complaints.push(m.text()); });
+  page.on('console', (m) => {
+    if (m.type() === 'error' && !/Failed to load resource|net::ERR/.test(m.text())) complaints.push(m.text());
+  });
   page.on('pageerror', (e) => complaints.push(String(e.stack ?? e)));
-  page.on('dialog', (d) => { complaints.push(`dialog: ${d.message()}`); d.dismiss(); });
+  page.on('dialog', (d) => {
+    complaints.push(`dialog: ${d.message()}`);
+    d.dismiss();
+  });
   return page;
 }
 
@@ -37,16 +51,48 @@ export async function axe(page, modules, only) {
   if (!fs.existsSync(file)) return null;
   source ??= fs.readFileSync(file, 'utf8');
   if (!(await page.evaluate(() => Boolean(globalThis.axe)))) await page.evaluate(source);
-  const found = await page.evaluate((rules) => globalThis.axe.run(document, { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) }), only);
-  return found.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.target.join(' ')} ${n.failureSummary ?? ''}`.replaceAll('\n', ' ')).join(' | ')}`);
+  const found = await page.evaluate(
+    (rules) => globalThis.axe.run(document, { resultTypes: ['violations'], ...(rules ? { runOnly: rules } : {}) }),
+    only,
+  );
+  return found.violations
+    .filter((v) => v.impact === 'serious' || v.impact === 'critical')
+    .map(
+      (v) =>
+        `${v.id}: ${v.nodes
+          .slice(0, 3)
+          .map((n) => `${n.target.join(' ')} ${n.failureSummary ?? ''}`.replaceAll('\n', ' '))
+          .join(' | ')}`,
+    );
 }
 
 export const text = (page, selector) => page.locator(selector).first().innerText();
 export const live = (page) => until(async () => (await text(page, '#connection')) === 'live', 'live');
 /** The page has drawn what it fetched. */
-export const settled = (page) => until(() => page.evaluate(() => document.querySelectorAll('#main *').length > 6 && !/Reading |Reading the/.test(document.querySelector('#main').innerText)), 'content');
+export const settled = (page) =>
+  until(
+    () =>
+      page.evaluate(
+        () => document.querySelectorAll('#main *').length > 6 && !/Reading |Reading the/.test(document.querySelector('#main').innerText),
+      ),
+    'content',
+  );
 
 export function finish(main, seconds) {
-  const limit = setTimeout(() => { console.error('timed out', counted.checks); process.exit(1); }, seconds * 1000);
-  main().then(() => { console.log(`${counted.checks} checks, 0 failed`); process.exit(0); }, (e) => { console.error(e); process.exit(1); }).finally(() => clearTimeout(limit));
+  const limit = setTimeout(() => {
+    console.error('timed out', counted.checks);
+    process.exit(1);
+  }, seconds * 1000);
+  main()
+    .then(
+      () => {
+        console.log(`${counted.checks} checks, 0 failed`);
+        process.exit(0);
+      },
+      (e) => {
+        console.error(e);
+        process.exit(1);
+      },
+    )
+    .finally(() => clearTimeout(limit));
 }

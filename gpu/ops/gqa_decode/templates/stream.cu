@@ -4,7 +4,7 @@
 // takes steps of 16 places in turn with the rings of all blocks of the sequence, STAGES steps under way at any time, copied by cp.async or
 // (BULK) a row at a time by the copy engine; nothing but its own warps waits for them. With SPECULATE the first ones are asked for before
 // the length is known. Scores and weighted values by the matrix unit, softmax as it goes. A second launch joins the blocks' results; it
-// may come (DEPENDENT) when the last steps are under way, or (2) at once, and then waits on the card for the first to end.
+// may come (DEPENDENT) when the last steps are under way, and then waits on the card for the first to end.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -39,6 +39,9 @@ template <class T> __device__ __forceinline__ unsigned pack(float low, float hig
     }
 WITH_TYPE(__half, "f16")
 WITH_TYPE(__nv_bfloat16, "bf16")
+template <class T> __device__ __forceinline__ float widen(unsigned bits);
+template <> __device__ __forceinline__ float widen<__half>(unsigned bits) { return __half2float(__ushort_as_half((unsigned short)bits)); }
+template <> __device__ __forceinline__ float widen<__nv_bfloat16>(unsigned bits) { return __uint_as_float(bits << 16); }
 __device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
 __device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
 
@@ -189,9 +192,12 @@ __device__ __forceinline__ void take(state &s, const unsigned (*query)[2], unsig
 #pragma unroll
     for (int i = 0; i < 4; i++)
         scores[i] = power(scores[i] - s.from[i % 2]);
-    s.sum[0] += scores[0] + scores[2];
-    s.sum[1] += scores[1] + scores[3];
-    const unsigned low = transpose(pack<io_t>(scores[0], scores[1])), high = transpose(pack<io_t>(scores[2], scores[3]));
+    // The weights as they are multiplied, rounded, are what is added up: a place that takes all then gives its values exactly, however
+    // far its score is from what it is measured from.
+    const unsigned here = pack<io_t>(scores[0], scores[1]), below = pack<io_t>(scores[2], scores[3]);
+    s.sum[0] += widen<io_t>(here & 0xffff) + widen<io_t>(below & 0xffff);
+    s.sum[1] += widen<io_t>(here >> 16) + widen<io_t>(below >> 16);
+    const unsigned low = transpose(here), high = transpose(below);
 #pragma unroll
     for (int c = 0; c < PIECES; c++) {
         unsigned a[4];
@@ -215,9 +221,6 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
     const int first = (split * RINGS + ring) * STEP;
     constexpr int APART = SPLIT * RINGS * STEP;           // from one step of a ring to its next
     const int length = lens[sequence];
-#if DEPENDENT == 2
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 #if BULK
     if (member == 0) {
 #pragma unroll
@@ -276,7 +279,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         n++;
         stage = stage + 1 == STAGES ? 0 : stage + 1;
     }
-#if DEPENDENT == 1
+#if DEPENDENT
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 #if BULK

@@ -40,6 +40,9 @@ template <class T> __device__ __forceinline__ unsigned pack(float low, float hig
     }
 WITH_TYPE(__half, "f16")
 WITH_TYPE(__nv_bfloat16, "bf16")
+template <class T> __device__ __forceinline__ float widen(unsigned bits);
+template <> __device__ __forceinline__ float widen<__half>(unsigned bits) { return __half2float(__ushort_as_half((unsigned short)bits)); }
+template <> __device__ __forceinline__ float widen<__nv_bfloat16>(unsigned bits) { return __uint_as_float(bits << 16); }
 __device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
 __device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
 
@@ -190,9 +193,12 @@ __device__ __forceinline__ void take(state &s, const unsigned (*query)[2], unsig
 #pragma unroll
     for (int i = 0; i < 4; i++)
         scores[i] = power(scores[i] - s.from[i % 2]);
-    s.sum[0] += scores[0] + scores[2];
-    s.sum[1] += scores[1] + scores[3];
-    const unsigned low = transpose(pack<io_t>(scores[0], scores[1])), high = transpose(pack<io_t>(scores[2], scores[3]));
+    // The weights as they are multiplied, rounded, are what is added up: a place that takes all then gives its values exactly, however
+    // far its score is from what it is measured from.
+    const unsigned here = pack<io_t>(scores[0], scores[1]), below = pack<io_t>(scores[2], scores[3]);
+    s.sum[0] += widen<io_t>(here & 0xffff) + widen<io_t>(below & 0xffff);
+    s.sum[1] += widen<io_t>(here >> 16) + widen<io_t>(below >> 16);
+    const unsigned low = transpose(here), high = transpose(below);
 #pragma unroll
     for (int c = 0; c < PIECES; c++) {
         unsigned a[4];
