@@ -16,7 +16,7 @@
 #include <math.h>
 
 #define SHAPES_OF_GROUP 256
-#define MATTERS 0.02                     /* log: what a wrong value costs at least, for a lesson */
+#define MATTERS 0.03                     /* log: what a wrong value costs at least, for a lesson; and its interval must not reach 0 */
 #define LEAST_SHAPES 1
 #define FIT_CANDIDATES 4
 
@@ -91,14 +91,14 @@ static const json_t *best_level(const json_t *effect)
     return best;
 }
 
-static double dearest(const json_t *effect)
+static bool matters(const json_t *effect)
 {
-    double most = 0;
+    bool any = false;
     size_t i;
     json_t *level;
     json_array_foreach(json_object_get(effect, "levels"), i, level)
-        most = fmax(most, json_num(level, "low", 0));
-    return most;
+        any |= json_num(level, "effect", 0) >= MATTERS && json_num(level, "low", 0) > 0;
+    return any;
 }
 
 /* "ROWS=2; 1 costs 4 % [1, 7], 8 costs 20 % [12, 28]" */
@@ -184,7 +184,7 @@ static json_t *make_lesson(const json_t *shape, const json_t *records, const jso
 {
     const json_t *best = best_level(effect);
     const char *param = json_str(effect, "param", NULL);
-    if (!param || !best || dearest(effect) < MATTERS || json_int(effect, "shapes", 0) < LEAST_SHAPES || (was && lesson_state_of(was) != LESSON_ACTIVE))
+    if (!param || !best || !matters(effect) || json_int(effect, "shapes", 0) < LEAST_SHAPES || (was && lesson_state_of(was) != LESSON_ACTIVE))
         return NULL;
     cleanup(json) json_t *tags = tags_of(shape, effect);
     cleanup(buf) struct buf action = {0};

@@ -245,7 +245,8 @@ static enum mcp_outcome cancel_job(const struct request *req, struct response *r
 static json_t *candidate_brief(const json_t *record)
 {
     static const char *const keys[] = {"id", "job", "shape_hash", "state", "is_baseline", "certificate_digest", NULL},
-                      *const figures[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode", "bound", "occupancy", "resources", "roofline", "terms", "counts", "lines", NULL};
+                      *const figures[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode", "bound", "occupancy", "resources", "roofline",
+                                        "terms", "counts", "lines", NULL};
     json_t *doc = json_object();
     copy(doc, record, keys);
     cleanup(json) json_t *verdict = json_deep_copy(json_object_get(record, "verdict"));

@@ -43,8 +43,8 @@ static void put_text(json_t *doc, const char *key, const char *text)
     json_put_str(doc, key, kept);
 }
 
-static void note_call(struct agent_attempt *t, const struct llm_call *call, const struct prompt *p, const struct llm_reply *reply, const json_t *tries, const struct llm_usage *usage,
-                      const struct err *err)
+static void note_call(struct agent_attempt *t, const struct llm_call *call, const struct prompt *p, const struct llm_reply *reply,
+                      const json_t *tries, const struct llm_usage *usage, const struct err *err)
 {
     json_t *doc = json_object();
     json_put_str(doc, "purpose", llm_purpose_name(call->purpose));
@@ -142,7 +142,8 @@ static bool read_answer(const struct agent_input *in, struct agent_attempt *t, c
     int same = find_same(in, doc);
     if (same != -1) {
         t->outcome = ATTEMPT_DUPLICATE;
-        snprintf(t->why, sizeof t->why, "this candidate is the same as %s, which was judged already: make a real change", same == -2 ? "the baseline" : in->in->past[same].id);
+        snprintf(t->why, sizeof t->why, "this candidate is the same as %s, which was judged already: make a real change",
+                 same == -2 ? "the baseline" : in->in->past[same].id);
         return false;
     }
     t->outcome = ATTEMPT_CANDIDATE;

@@ -319,7 +319,8 @@ static void section_lessons(struct prompt *p, const json_t *lessons)
         if (i == LESSONS_SHOWN)
             break;
         if (!i)
-            buf_str(prompt_part(p, SECTION_LESSONS, false, ""), "## Lessons\nWhat helped or hurt before in such situations, best first. Name the ids of those you use in \"lessons\".\n");
+            buf_str(prompt_part(p, SECTION_LESSONS, false, ""),
+                    "## Lessons\nWhat helped or hurt before in such situations, best first. Name the ids of those you use in \"lessons\".\n");
         char label[96];
         snprintf(label, sizeof label, "%.40s, trust %.2f", json_str(lesson, "id", ""), json_num(lesson, "trust", 0));
         buf_fmt(prompt_part(p, SECTION_LESSONS, true, label), "%s -> %s", json_str(lesson, "situation", ""), json_str(lesson, "action", ""));

@@ -348,7 +348,8 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
     cleanup(mem) void *memory = past;
     if (!recall(r->j, &r->shape, past, in.past_count, agent_best(&in), &known, &err))
         return run_fail(r, &err);
-    struct agent_input a = {.lessons = known.lessons, .notes = known.notes, .in = &in, .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
+    struct agent_input a = {.lessons = known.lessons, .notes = known.notes, .in = &in,
+                            .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
                             .attempt = rec.number, .prompt_tokens = r->j->config.prompt_tokens, .tokens_left = tokens_left(r),
                             .deadline_ns = run_wall_limit_ns(r), .stopped = is_stopped, .stopped_ctx = r, .port = &port};
     bool ok = g->attempt(&a, &t, &err);

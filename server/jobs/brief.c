@@ -95,7 +95,8 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     cleanup(recalled) struct recalled known = {.lessons = NULL};
     if (!recall(j, &shape, past, count, agent_best(&in), &known, err))
         return false;
-    struct agent_input a = {.in = &in, .lessons = known.lessons, .notes = known.notes, .baseline = h.baseline ? json_object_get(h.baseline, "candidate") : baseline, .baseline_figures = figures,
+    struct agent_input a = {.in = &in, .lessons = known.lessons, .notes = known.notes, .baseline_figures = figures,
+                            .baseline = h.baseline ? json_object_get(h.baseline, "candidate") : baseline,
                             .prompt_tokens = tokens, .tokens_left = tokens};
     if (!agent_brief(&a, &text, &sections, err))
         return false;
