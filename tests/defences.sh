@@ -24,9 +24,13 @@ show() { # NAME RESULT
     fi
 }
 if [ -n "$card" ]; then
-    { echo '#!/bin/bash'; echo 'here=$(cd "$(dirname "$0")" && pwd) dist=$1 corpus=$2 shown=0 wanted=0'; declare -f show
-      echo 'try() { wanted=$((wanted + 1)); cp "$here/$2" "$dist/bin/proteus-gpu-without"
-    show "$1" "$("$dist/bin/proteus-gpu-without" selftest --corpus "$corpus" --device cuda:0 --only "$3" 2>&1)" && shown=$((shown + 1)); }'; } >"$card/run.sh"
+    { echo '#!/bin/bash'; echo 'here=$(cd "$(dirname "$0")" && pwd) dist=$1 corpus=$2 shown=0 wanted=0
+# A distribution of its own: a corpus is judged by the proteus-gpu that lies beside the one that runs it.
+without=$(mktemp -d) || exit 1
+trap '"'"'rm -rf "$without"'"'"' EXIT
+cp -r "$dist/." "$without"; chmod 755 "$without"'; declare -f show
+      echo 'try() { wanted=$((wanted + 1)); cp "$here/$2" "$without/bin/proteus-gpu"
+    show "$1" "$("$without/bin/proteus-gpu" selftest --corpus "$corpus" --device cuda:0 --only "$3" 2>&1)" && shown=$((shown + 1)); }'; } >"$card/run.sh"
 fi
 shown=0 wanted=0
 while IFS=$'\t' read -r -u 3 name files change cases; do
