@@ -90,8 +90,13 @@ static void add_row(struct buf *to, const json_t *cell)
     if (!judged && timed) {
         time_ns = json_num(timed, "ns", 0);
         estimated = false;
-        buf_fmt(to, " %.*f° | %.*f° | %.2f° |", time_ns < 10000 ? 2 : 1, time_ns / 1000, time_ns < 10000 ? 2 : 1, json_num(timed, "baseline_ns", 0) / 1000,
-                json_num(timed, "baseline_ns", 0) / time_ns);
+        const int places = time_ns < 10000 ? 2 : 1;
+        const double baseline_ns = json_num(timed, "baseline_ns", 0);
+        buf_fmt(to, " %.*f° |", places, time_ns / 1000);
+        if (baseline_ns > 0)
+            buf_fmt(to, " %.*f° | %.2f° |", places, baseline_ns / 1000, baseline_ns / time_ns);
+        else
+            buf_str(to, " - | - |");
     } else if (!judged) {
         buf_fmt(to, " failed: %.120s | | | | | | | | |\n", json_str(cell, "failed", "not done"));
         return;
