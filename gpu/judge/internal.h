@@ -48,7 +48,7 @@ struct judge_side {
     uint8_t *written[OP_MAX_TENSORS];   /* then: by element of outputs, whether one of these wrote it (sampled.c); else NULL */
     int run_regime;                     /* of the last run */
     uint64_t run_poison;
-    json_t *counts;                     /* of the last run in lockstep */
+    json_t *counts, *lines;             /* of the last run in lockstep */
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
     int64_t run_ns;                     /* what its last run took, by the child */
