@@ -29,6 +29,7 @@
 #define WEIGHT_TAGS 1.0
 #define WEIGHT_BM25 1.0
 #define WEIGHT_VECTORS 0.5
+#define WEIGHT_MODEL 1.0
 #define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
 #define MOST_DOCS (1 << 24)
 
@@ -37,11 +38,12 @@ struct postings { uint64_t key; uint32_t count, capacity; uint32_t *items; };
 /* What decides whether a lesson is looked at at all, small enough for all of them to lie in a cache: tags that can exclude; more: there are more of them. */
 #define GATE_TAGS 3
 struct gate { uint32_t tags[GATE_TAGS]; uint8_t state, tag_count; bool dead, more; };
-struct doc { char id[LESSON_ID_SIZE]; uint64_t content; float trust; uint8_t tag_count; uint32_t tags[LESSON_MAX_TAGS]; };
+struct doc { char id[LESSON_ID_SIZE]; uint64_t content; int8_t *vector; float trust; uint8_t tag_count; uint32_t tags[LESSON_MAX_TAGS]; };
 
 struct index {
     const struct thesaurus *thesaurus;
     int count, capacity, dead, in_state[3];
+    int dim, vectors;                    /* of a model: figures of each; how many there are */
     struct doc *docs;
     struct gate *gates;
     int *by_id, id_slots;                /* open addressing over docs; -1: empty */
@@ -74,6 +76,8 @@ void index_free(struct index *ix)
         return;
     for (int i = 0; i < ix->slots; i++)
         free(ix->table[i].items);
+    for (int i = 0; i < ix->count; i++)
+        free(ix->docs[i].vector);
     for (struct sums *next; ix->spare; ix->spare = next) {
         next = ix->spare->next;
         free(ix->spare);
@@ -277,6 +281,8 @@ void index_put(struct index *ix, const json_t *lesson)
         }
         ix->in_state[ix->gates[*slot].state]--;
         ix->gates[*slot].dead = true;
+        ix->vectors -= ix->docs[*slot].vector != NULL;
+        free(steal(&ix->docs[*slot].vector));
         ix->dead++;
     }
     if (ix->count == ix->capacity) {
@@ -297,6 +303,72 @@ void index_put(struct index *ix, const json_t *lesson)
     add_tags(ix, doc, lesson);
     if (ix->count > ix->id_slots / 2)
         grow_ids(ix);
+}
+
+/* ---- a model's vectors: a byte a figure, of length 127 ---- */
+
+static void quantise(const float *v, int dim, int8_t *to)
+{
+    double sum = 0;
+    for (int i = 0; i < dim; i++)
+        sum += (double)v[i] * v[i];
+    const double scale = sum > 0 ? 127 / sqrt(sum) : 0;
+    for (int i = 0; i < dim; i++)
+        to[i] = (int8_t)lrint(v[i] * scale);
+}
+
+bool index_set_vector(struct index *ix, const char *id, uint64_t content, const float *v, int dim)
+{
+    const int doc = *id_slot(ix, id);
+    if (doc < 0 || ix->docs[doc].content != content || (ix->dim && ix->dim != dim))
+        return false;
+    ix->dim = dim;
+    ix->vectors += !ix->docs[doc].vector;
+    free(ix->docs[doc].vector);
+    ix->docs[doc].vector = xarray((size_t)dim, 1);
+    quantise(v, dim, ix->docs[doc].vector);
+    return true;
+}
+
+int index_next_bare(const struct index *ix, int doc, uint64_t *ret_content)
+{
+    for (; doc < ix->count; doc++)
+        if (!ix->docs[doc].vector && !ix->gates[doc].dead && ix->gates[doc].state == LESSON_ACTIVE) {
+            *ret_content = ix->docs[doc].content;
+            return doc;
+        }
+    return -1;
+}
+
+int index_vectors(const struct index *ix) { return ix->vectors; }
+
+void index_move_vectors(struct index *to, struct index *from)
+{
+    to->dim = from->dim;
+    for (int i = 0; i < from->count; i++) {
+        const int doc = from->docs[i].vector ? *id_slot(to, from->docs[i].id) : -1;
+        if (doc < 0 || to->docs[doc].vector || to->docs[doc].content != from->docs[i].content)
+            continue;
+        to->docs[doc].vector = from->docs[i].vector;
+        from->docs[i].vector = NULL;
+        to->vectors++;
+    }
+}
+
+static void want_vector(const struct index *ix, const struct index_query *q, float *sums)
+{
+    if (!q->vector || q->dim != ix->dim)
+        return;
+    cleanup(mem) void *memory = xarray((size_t)q->dim, 1);
+    int8_t *want = memory;
+    quantise(q->vector, q->dim, want);
+    for (int doc = 0; doc < ix->count; doc++) {
+        const int8_t *v = ix->docs[doc].vector;
+        int sum = 0;
+        for (int i = 0; v && i < q->dim; i++)
+            sum += v[i] * want[i];
+        sums[doc] = sum > 0 ? (float)sum / (127 * 127) : 0;
+    }
 }
 
 int index_count(const struct index *ix, enum lesson_state state) { return ix->in_state[state]; }
@@ -452,8 +524,9 @@ static void want_tags(const struct index *ix, const struct index_query *q, float
     add_up(wants, n, sums);
 }
 
-#define FOUND_SLOTS 1024                 /* more than twice what three lists can hold */
-struct union_of { int count; struct found list[3 * LIST_DEPTH]; int16_t slots[FOUND_SLOTS]; };   /* slots: place in list + 1, by document */
+#define LISTS 4
+#define FOUND_SLOTS 1024                 /* more than twice what they can hold */
+struct union_of { int count; struct found list[LISTS * LIST_DEPTH]; int16_t slots[FOUND_SLOTS]; };   /* slots: place in list + 1, by document */
 
 static struct found *found_of(struct union_of *u, int doc)
 {
@@ -486,9 +559,12 @@ static void take_list(const struct ranked *list, int n, double weight, int which
         else if (which == 1) {
             f->parts.bm25_rank = rank;
             f->parts.bm25 = list[i].score;
-        } else {
+        } else if (which == 2) {
             f->parts.vector_rank = rank;
             f->parts.cosine = list[i].score;
+        } else {
+            f->parts.model_rank = rank;
+            f->parts.model_cosine = list[i].score;
         }
     }
 }
@@ -523,13 +599,15 @@ int index_find(struct index *ix, const struct index_query *q, struct found *ret,
     cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1);
     struct sums *sums = sums_take(ix);
     const struct filter f = {ix, q, known};
-    static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS};
-    for (int which = 0; which < 3; which++) {
-        if (q->without >> which & 1)
+    static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS, WEIGHT_MODEL};
+    for (int which = 0; which < LISTS; which++) {
+        if (which == 3 ? !q->vector : q->without >> which & 1)
             continue;
         memset(sums->of, 0, (size_t)ix->count * sizeof sums->of[0]);
         if (which == 0)
             want_tags(ix, q, sums->of);
+        else if (which == 3)
+            want_vector(ix, q, sums->of);
         else
             want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), sums->of);
         int n = take_best(&f, sums->of, list);

@@ -9,6 +9,7 @@
  *   retrieve.c  three ranked lists, fused, weighted, packed
  *   know.c      the open layer: the index beside the store, writes of lessons
  *   propose.c   a lesson from outside: its evidence is looked up and computed
+ *   vectors.c   vectors by a model, where one is configured
  *   notes.c     failure notes
  *   learn.c     what jobs left to be learnt from, worked off
  *   effects.c   main effects of a template's parameters (pure)
@@ -106,10 +107,19 @@ struct index_query {
     unsigned without;
     bool ended_too;
     unsigned loose;                      /* bit set of facets that do not exclude */
+    const float *vector;                 /* of a model, dim figures; NULL: none */
+    int dim;
 };
 /* The most promising, best first, at most `most`; how many. */
 int index_find(struct index *ix, const struct index_query *q, struct found *ret, int most);
 const char *index_id(const struct index *ix, int doc);
+/* A model's vector of a lesson's text; false: the lesson is gone or says something else now, or all others have another length. */
+bool index_set_vector(struct index *ix, const char *id, uint64_t content, const float *v, int dim);
+/* The next from `doc` on that is active and has none, with what its content is known by; -1: no more. */
+int index_next_bare(const struct index *ix, int doc, uint64_t *ret_content);
+int index_vectors(const struct index *ix);
+/* Vectors of lessons that both hold go over to the new one. */
+void index_move_vectors(struct index *to, struct index *from);
 /* Cosine over n-grams of two texts, 0 to 1: for duplicates. */
 double ngram_cosine(const struct terms *a, const struct terms *b);
 
@@ -126,6 +136,8 @@ struct know {
     pthread_t thread;
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
+    atomic_int_fast64_t embed_failures, embed_fallbacks, embed_after_ns;   /* after: no query asks the model before */
+    atomic_bool embed_asking;            /* by a query: one at a time */
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
@@ -137,6 +149,11 @@ json_t *effect_encode(double mean_log_ratio, double half_width, int pairs);
 void event_learned(struct store_batch *b, const json_t *lesson);
 /* Absent is no error: *ret is NULL then. */
 bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **ret, struct err *err) MUST_CHECK;
+
+/* ---- vectors.c ---- */
+#define EMBED_RETRY_NS ((int64_t)30000000000)
+/* The text's vector by the model, or NULL: there is no model, it failed or is asked by somebody else. The caller frees. */
+float *vector_of_query(struct know *k, const char *text, int *ret_dim);
 
 /* ---- notes.c ---- */
 bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;

@@ -92,11 +92,14 @@ bool know_commit(struct know *k, struct store_batch *b, const json_t *const *doc
         index_put(k->index, docs[i]);
     bool stale = index_is_stale(k->index);
     pthread_rwlock_unlock(&k->lock);
+    if (count && k->config.embed)
+        know_wake(k);
     struct index *fresh = NULL;
     struct err why = {0};
     if (stale && build_index(k, &fresh, &why)) {     /* the caller holds `writing`: nothing is written meanwhile */
         pthread_rwlock_wrlock(&k->lock);
         struct index *old = k->index;
+        index_move_vectors(fresh, old);
         k->index = fresh;
         pthread_rwlock_unlock(&k->lock);
         index_free(old);

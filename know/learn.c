@@ -233,9 +233,16 @@ static void *know_main(void *arg)
             ok = know_consolidate(k, &steps, &err);
             consolidate_at_ns = clock_mono_ns() + k->config.consolidate_ns;
         }
+        int vectors = 0;
+        struct err why = {0};
+        const bool embedded = k->stopping || know_embed(k, &vectors, &why);
+        if (!embedded)
+            log_line(LOG_WARN, "no vectors for lessons; they are found without, and it is tried again", "error", why.text, NULL);
         if (!ok && !k->stopping)
             log_line(LOG_WARN, "the knowledge layer could not work something off; it tries again", "error", err.text, NULL);
         until_ns = !ok ? clock_mono_ns() + RETRY_NS : k->config.consolidate_ns > 0 ? consolidate_at_ns : now_ns + (int64_t)3600 * 1000000000;
+        if (!embedded && clock_mono_ns() + EMBED_RETRY_NS < until_ns)
+            until_ns = clock_mono_ns() + EMBED_RETRY_NS;
         sleep_until(k, until_ns);
     }
     return NULL;

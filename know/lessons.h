@@ -31,6 +31,7 @@
 #define LESSON_TAG_BYTES 64
 #define LESSON_MAX_USED 16               /* that one candidate can name (core/candidate.h) */
 #define LESSON_MAX_CANDIDATES 16         /* of its evidence */
+#define LESSON_MOST_DIM 4096             /* figures of a model's vector */
 #define LESSON_QUERY_BYTES 4096          /* of a query's text; the rest is not read */
 
 struct know;
@@ -50,7 +51,12 @@ struct know_config {
      * one's text stays.
      */
     bool (*summarise)(void *ctx, const json_t *lessons, char **ret_situation, char **ret_action, struct err *err);
-    void *ctx;                           /* of both */
+    /*
+     * Vectors of texts by a model: count times *ret_dim figures (1 to LESSON_MOST_DIM), which the caller frees. for_query: somebody waits for the answer
+     * to one text; else the module's own thread asks for many. NULL: hashed n-grams alone. Where it fails, they do.
+     */
+    bool (*embed)(void *ctx, const char *const *texts, int count, bool for_query, float **ret, int *ret_dim, struct err *err);
+    void *ctx;                           /* of all three */
 };
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */
 bool know_open(const struct know_config *config, struct store *store, struct know **ret, struct err *err) MUST_CHECK;
@@ -70,12 +76,13 @@ struct lesson_query {
     int limit;                           /* 0: 8 */
     int token_budget;                    /* 0: no budget; of lesson_text() of all that are given */
     bool ended_too;                      /* superseded and retired ones as well */
+    bool may_wait;                       /* for a vector of the text by the configured model; else the query goes without */
     unsigned without;                    /* parts to leave out, LESSON_PART_...; 0: all are used */
 };
 enum { LESSON_PART_TAGS = 1, LESSON_PART_BM25 = 2, LESSON_PART_VECTORS = 4, LESSON_PART_THESAURUS = 8, LESSON_PART_TRUST = 16 };
 struct lesson_parts {                    /* ranks from 1; 0: not on that list */
-    int tag_rank, bm25_rank, vector_rank;
-    double bm25, cosine, fused, trust, score;   /* score = fused, weighted by trust */
+    int tag_rank, bm25_rank, vector_rank, model_rank;
+    double bm25, cosine, model_cosine, fused, trust, score;   /* score = fused, weighted by trust */
 };
 struct lesson_hit {
     char id[LESSON_ID_SIZE];
@@ -142,5 +149,7 @@ json_t *know_effects(struct know *k, const struct shape *s, bool measured);
 bool know_consolidate(struct know *k, int *ret_steps, struct err *err) MUST_CHECK;   /* one round, in the caller's thread */
 /* Takes a step back. ERR_NOT_FOUND, ERR_CONFLICT: it was already, or a later step changed the same lessons: that one is named. */
 bool know_undo(struct know *k, const char *step, const char *by, json_t **ret, struct err *err) MUST_CHECK;
-/* For /metrics: {"active","superseded","retired"}; new reference. */
+/* Asks the model for the vectors of lessons that have none, in the caller's thread; *ret_count: how many got one. */
+bool know_embed(struct know *k, int *ret_count, struct err *err) MUST_CHECK;
+/* For /metrics: {"active","superseded","retired","vectors","embed_failures","embed_fallbacks"}; new reference. */
 json_t *know_stats(struct know *k);

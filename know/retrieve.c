@@ -20,10 +20,11 @@ void lesson_list_done(struct lesson_list *l)
     *l = (struct lesson_list){0};
 }
 
-struct asked { struct terms terms, ngrams; const char *tags[LESSON_MAX_TAGS]; int tag_count; };
+struct asked { float *vector; int dim; struct terms terms, ngrams; const char *tags[LESSON_MAX_TAGS]; int tag_count; };
 
 static void asked_done(struct asked *a)
 {
+    free(a->vector);
     terms_done(&a->terms);
     terms_done(&a->ngrams);
 }
@@ -68,7 +69,7 @@ static int pick_all(const struct know *k, const struct lesson_query *q, const st
     static const char *const steps[] = {"target/", "dtype/", "op/"};
     struct found found[MOST_LIMIT * 2];
     struct index_query iq = {.terms = &a->terms, .ngrams = &a->ngrams, .tags = a->tags, .tag_count = a->tag_count, .without = q->without,
-                             .ended_too = q->ended_too};
+                             .ended_too = q->ended_too, .vector = a->vector, .dim = a->dim};
     int count = 0;
     for (size_t step = 0; step <= sizeof steps / sizeof *steps && count < most; step++) {
         if (step)
@@ -103,6 +104,8 @@ bool lessons_retrieve(struct know *k, const struct lesson_query *q, struct lesso
     cleanup(asked) struct asked a = {.tag_count = 0};
     cleanup(lesson_list) struct lesson_list list = {.backend = SEMANTIC_BACKEND, .list = xarray((size_t)limit, sizeof *list.list)};
     read_query(k, q, &a);
+    if (q->may_wait && q->text && *q->text && (a.vector = vector_of_query(k, q->text, &a.dim)))
+        list.backend = SEMANTIC_BACKEND "+endpoint";
     pthread_rwlock_rdlock(&k->lock);
     int count = pick_all(k, q, &a, most, picks);
     pthread_rwlock_unlock(&k->lock);
@@ -135,8 +138,9 @@ json_t *lesson_list_encode(const struct lesson_list *l)
     for (int i = 0; i < l->count; i++) {
         const struct lesson_parts *p = &l->list[i].parts;
         json_t *one = json_copy(l->list[i].doc);
-        json_put(one, "score", json_pack("{s:f,s:f,s:f,s:i,s:i,s:f,s:i,s:f}", "score", p->score, "fused", p->fused, "trust", p->trust, "tag_rank",
-                                         p->tag_rank, "bm25_rank", p->bm25_rank, "bm25", p->bm25, "vector_rank", p->vector_rank, "cosine", p->cosine));
+        json_put(one, "score", json_pack("{s:f,s:f,s:f,s:i,s:i,s:f,s:i,s:f,s:i,s:f}", "score", p->score, "fused", p->fused, "trust", p->trust, "tag_rank",
+                                         p->tag_rank, "bm25_rank", p->bm25_rank, "bm25", p->bm25, "vector_rank", p->vector_rank, "cosine", p->cosine,
+                                         "model_rank", p->model_rank, "model_cosine", p->model_cosine));
         json_put_int(one, "tokens", l->list[i].tokens);
         json_array_append_new(lessons, one);
     }

@@ -159,6 +159,9 @@ json_t *know_stats(struct know *k)
     pthread_rwlock_rdlock(&k->lock);
     for (int i = 0; i < 3; i++)
         json_put_int(doc, names[i], index_count(k->index, (enum lesson_state)i));
+    json_put_int(doc, "vectors", index_vectors(k->index));
     pthread_rwlock_unlock(&k->lock);
+    json_put_int(doc, "embed_failures", k->embed_failures);
+    json_put_int(doc, "embed_fallbacks", k->embed_fallbacks);
     return doc;
 }

@@ -34,6 +34,10 @@
     T(llm_limit_name, "llm-limit-name", "max_tokens", false, "what openai's protocol calls an answer's limit: max_tokens, or max_completion_tokens") \
     T(llm_key, "llm-key", NULL, true, "the endpoint's key; better in the environment (PROTEUS_LLM_KEY) or a file")                    \
     T(llm_key_file, "llm-key-file", NULL, false, "a file that holds the key")                                                         \
+    T(embed_url, "embed-url", NULL, false, "an endpoint for vectors of lessons (OpenAI-compatible /v1/embeddings); default: none, hashed n-grams alone") \
+    T(embed_model, "embed-model", NULL, false, "the name of its model")                                                               \
+    T(embed_key, "embed-key", NULL, true, "its key; better in the environment (PROTEUS_EMBED_KEY) or a file")                         \
+    T(embed_key_file, "embed-key-file", NULL, false, "a file that holds its key")                                                     \
     T(log_level, "log-level", "info", false, "debug, info, warn or error")                                                        \
     N(runners, "runners", 1, 1, 64, "jobs", "jobs judged at once")                                                                \
     N(http_threads, "http-threads", 2, 1, 64, "threads", "threads that serve connections")                                        \
@@ -82,6 +86,8 @@
     N(llm_prompt_tokens, "llm-prompt-tokens", 24000, 4096, 1000000, "tokens", "the most in one prompt, as estimated from its bytes")   \
     N(llm_job_tokens, "llm-job-tokens", 1000000, 1024, 1000000000, "tokens", "budget of a job of generator llm that names none")       \
     N(llm_consolidation_tokens, "llm-consolidation-tokens", 100000, 0, 1000000000, "tokens", "for summaries of lessons by the model, since the start; 0: none") \
+    N(embed_ms, "embed-ms", 30000, 1, 600000, "milliseconds", "for the vectors of some lessons")                                       \
+    N(embed_query_ms, "embed-query-ms", 250, 1, 10000, "milliseconds", "for the vector of a query; one that takes longer is answered without") \
     N(llm_failures, "llm-failures", 3, 1, 100, "times", "answers in a row without a candidate, which end the search for a shape")      \
     T(seeds, "seeds", NULL, false, "a file of settings to try first, [{shape,template,params}], such as those that were fast elsewhere") \
     N(baseline_triage, "baseline-triage", 0, 0, 1, "no or yes", "1: a baseline is judged in full only where nothing beats it")        \

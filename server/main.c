@@ -9,6 +9,7 @@
 #include "server/api/api.h"
 #include "server/config.h"
 #include "server/generate/agent.h"
+#include "server/llm/embed.h"
 #include "server/llm/llm.h"
 #include "server/signing.h"
 #include "know/lessons.h"
@@ -43,6 +44,7 @@ struct server {
     atomic_bool stopping;            /* whoever measures for the knowledge layer gives up */
     struct jobs *jobs;
     struct llm *llm;
+    struct embedder *embedder;
     int64_t consolidation_tokens;    /* spent; the knowledge layer's thread alone */
     struct http_server *http;
     struct app app;
@@ -132,6 +134,15 @@ static bool read_admin_tokens(struct server *s, struct err *err)
     return add_admin_token(s->auth, buf_cstr(&text), c->admin_token_file, err);
 }
 
+static bool read_key(const char *path, const char *flag, struct buf *to, struct err *err)
+{
+    if (path && *path && !file_read(path, 4096, to, err))
+        return err_wrap(err, "%s", flag);
+    while (to->size && strchr(" \t\r\n", to->data[to->size - 1]))
+        to->data[--to->size] = 0;
+    return true;
+}
+
 /* Without an address there is no model, and jobs that want one are told so. */
 static bool open_llm(struct server *s, struct err *err)
 {
@@ -139,10 +150,8 @@ static bool open_llm(struct server *s, struct err *err)
     cleanup(buf) struct buf key = {0};
     if (!c->llm_url || !*c->llm_url)
         return true;
-    if (c->llm_key_file && *c->llm_key_file && !file_read(c->llm_key_file, 4096, &key, err))
-        return err_wrap(err, "--llm-key-file");
-    while (key.size && strchr(" \t\r\n", key.data[key.size - 1]))
-        key.data[--key.size] = 0;
+    if (!read_key(c->llm_key_file, "--llm-key-file", &key, err))
+        return false;
     const int64_t ms = 1000000;
     struct llm_config llm = {.url = c->llm_url, .protocol = c->llm_protocol, .model = c->llm_model, .key = key.size ? buf_cstr(&key) : c->llm_key,
                              .limit_name = c->llm_limit_name,
@@ -233,13 +242,34 @@ static bool summarise(void *ctx, const json_t *lessons, char **ret_situation, ch
     return ok;
 }
 
+/* Without an address lessons are found by their words alone. */
+static bool open_embedder(struct server *s, struct err *err)
+{
+    const struct config *c = &s->config;
+    cleanup(buf) struct buf key = {0};
+    if (!c->embed_url || !*c->embed_url)
+        return true;
+    if (!read_key(c->embed_key_file, "--embed-key-file", &key, err))
+        return false;
+    const struct embed_config embed = {.url = c->embed_url, .model = c->embed_model, .key = key.size ? buf_cstr(&key) : c->embed_key,
+                                       .whole_ns = c->embed_ms * 1000000, .query_ns = c->embed_query_ms * 1000000, .stopped = is_stopping, .ctx = s};
+    return embed_open(&embed, &s->embedder, err);
+}
+
+/* On any thread. */
+static bool embed(void *ctx, const char *const *texts, int count, bool for_query, float **ret, int *ret_dim, struct err *err)
+{
+    return embed_ask(((struct server *)ctx)->embedder, texts, count, for_query, ret, ret_dim, err);
+}
+
 static bool open_knowledge(struct server *s, struct err *err)
 {
     const struct config *c = &s->config;
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
                                .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
-                               .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL, .ctx = s};
+                               .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL,
+                               .embed = s->embedder ? embed : NULL, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
         return err_wrap(err, "the knowledge layer");
     s->app.know = s->know;
@@ -299,7 +329,7 @@ static bool start(struct server *s, struct err *err)
     s->app.config = c;
     if (c->default_target && *c->default_target && !target_valid(c->default_target))
         return err_set(err, ERR_INVALID, "--default-target: \"%.40s\" is not a target; one is sm_90a", c->default_target);
-    if (!open_llm(s, err) || !open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
+    if (!open_llm(s, err) || !open_embedder(s, err) || !open_state(s, err) || !open_knowledge(s, err) || !open_http(s, err))
         return false;
     s->static_dir = c->static_dir && *c->static_dir ? xstrdup(c->static_dir) : share_path("static");
     s->openapi = c->openapi && *c->openapi ? xstrdup(c->openapi) : share_path("openapi.yaml");
@@ -343,6 +373,7 @@ static void stop(struct server *s)
     if (s->store)
         store_close(s->store);
     llm_close(s->llm);
+    embed_close(s->embedder);
     auth_free(s->auth);
     signer_done(&s->signer);
     op_set_done(&s->ops);

@@ -1,5 +1,6 @@
 /* The client against a server that plays a model from scripts: every way an endpoint can behave ends in a defined state, the account is
  * right, and nothing hangs. */
+#include "server/llm/embed.h"
 #include "server/llm/internal.h"
 #include "tests/llm_server.h"
 #include "tests/test.h"
@@ -294,6 +295,68 @@ static void no_call_is_made_that_cannot_be_paid(void)
     check(!q.ok && q.err.code == ERR_TOO_LARGE && llm_usage_total(&q.account.usage) <= 200 && q.account.tries >= 1);
 }
 
+/* ---- vectors ---- */
+
+static void vectors_are_read_figure_by_figure(void)
+{
+    static const struct { const char *script; bool ok; enum err_code code; int requests; } rows[] = {
+        {"as raw\n---\n{\"data\":[{\"index\":1,\"embedding\":[0.5,-1,2]},{\"index\":0,\"embedding\":[1,2,3.5]}]}\n", true, ERR_OK, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":0,\"embedding\":[1,2]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":7,\"embedding\":[1,2]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[1,2,3]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[1,\"2\"]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[1e300,2]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":[{\"index\":0,\"embedding\":[]},{\"index\":1,\"embedding\":[]}]}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\n{\"data\":7}\n", false, ERR_UPSTREAM, 1},
+        {"as raw\n---\nnot JSON\n", false, ERR_UPSTREAM, 1},
+        {"as raw\nfill 20000000\n---\n{\"data\":[[1,2,3,4,5,6,7,8,9],\n", false, ERR_TIMEOUT, 1},
+        {"as raw\nstall 0\n---\nnothing\n", false, ERR_TIMEOUT, 1},
+        {"as raw\ndrip 100\n---\n{\"data\":[{\"index\":0,\"embedding\":[1,2]},{\"index\":1,\"embedding\":[1,2]}]}\n", false, ERR_TIMEOUT, 1},
+        {"status 401\nas raw\n---\n{\"error\":{\"message\":\"no such key: " KEY "\"}}\n", false, ERR_UPSTREAM, 1},
+        {"status 302\nheader Location: http://127.0.0.1:1/\nas raw\n---\n\n\n", false, ERR_UPSTREAM, 1},
+        {"status 429\nheader Retry-After: 1\nas raw\n---\n{}\n", false, ERR_UPSTREAM, 1}};
+    const char *const texts[] = {"first", "second \"text\""};
+    const struct embed_config c = {.url = server.address, .model = "vectors", .key = KEY, .whole_ns = 20000000000, .query_ns = 700000000};
+    cleanup(embedder) struct embedder *e = NULL;
+    struct err err = {0};
+    check(embed_open(&c, &e, &err));
+    for (size_t i = 0; e && i < sizeof rows / sizeof *rows; i++) {
+        float *v = NULL;
+        int dim = 0;
+        err = (struct err){0};
+        llm_server_play(&server, dir, (const char *const[]){rows[i].script, NULL});
+        const int64_t began = clock_mono_ns();
+        check_int(embed_ask(e, texts, 2, true, &v, &dim, &err), rows[i].ok);
+        check(clock_mono_ns() - began < 3000000000 && !strstr(err.text, KEY) && (rows[i].ok || !v));
+        check_int(err.code, rows[i].code);
+        check_int(llm_server_requests(&server), rows[i].requests);
+        if (rows[i].ok)
+            check(dim == 3 && v[0] == 1 && v[2] == 3.5f && v[3] == 0.5f && v[4] == -1);
+        free(v);
+    }
+    check(llm_server_has_header(&server, 0, "Authorization: Bearer " KEY) && llm_server_has_header(&server, 0, "POST /v1/embeddings"));
+    cleanup(json) json_t *body = llm_server_body(&server, 0);
+    check(json_array_size(json_object_get(body, "input")) == 2 && !strcmp(json_str(body, "model", ""), "vectors") && !strcmp(json_str(body, "encoding_format", ""), "float"));
+    struct embed_config wrong = c;
+    struct embedder *none = NULL;
+    wrong.url = "ftp://x";
+    check(!embed_open(&wrong, &none, &err) && strstr(err.text, "--embed-url"));
+    wrong = c, wrong.model = "";
+    check(!embed_open(&wrong, &none, &err) && strstr(err.text, "--embed-model"));
+}
+
+/* 100 Continue again and again is no answer: it ends as slow ones do, is charged, and is tried again. */
+static void a_promise_of_an_answer_is_none(void)
+{
+    struct llm_config c = config_for("openai");
+    c.first_byte_ns = c.stall_ns = 300000000;
+    c.retries = 1;
+    llm_server_play(&server, dir, (const char *const[]){"status 100\nstall 0\nas raw\n---\n\n\n", NULL});
+    cleanup(outcome) struct outcome o = ask_with(&c, (struct llm_call){0});
+    check(!o.ok && o.err.code == ERR_TIMEOUT && llm_server_requests(&server) == 2);
+}
+
 static void settings_are_checked(void)
 {
     static const struct { const char *url, *protocol, *model, *key, *names; } bad[] = {
@@ -366,6 +429,8 @@ int main(int argc, char **argv)
     calls_can_be_stopped();
     no_call_is_made_that_cannot_be_paid();
     settings_are_checked();
+    vectors_are_read_figure_by_figure();
+    a_promise_of_an_answer_is_none();
     events_come_in_any_portions();
     llm_server_stop(&server);
     return test_done();

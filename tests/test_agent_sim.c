@@ -56,6 +56,9 @@ static void prompts_say_what_went_wrong(void)
                *b = json_str(json_array_get(json_object_get(third, "messages"), 1), "content", "");
     check(strstr(a, "identifier \"epsilon\" is undefined") && strstr(a, "compile_error") && strstr(a, "rsqrtf(sum / N + epsilon)"));
     check(strstr(b, "wrong_result") && strstr(b, "float sum = 0.5f") && strstr(b, "axes") && strstr(b, "reference.c"));
+    check(strstr(a, "By source line") && strstr(a, "lines with the most instructions") && strstr(a, "step 0, line ") && strstr(a, " lanes"));
+    const char *at = strstr(a, "lines with the most instructions"), *text = at ? strstr(at, " | ") : NULL;
+    check(text && text < strstr(at, "=====END"));           /* what stands there is fenced */
     check(!strstr(a, "outliers"));       /* a hidden regime */
 }
 

@@ -77,6 +77,18 @@ static void test_right(void)
     check(memcmp(a.after_y, b.after_y, sizeof y) == 0);
     check_int(a.result.step_count, 1);
     check(a.result.guards_intact && a.result.counts[0].blocks == 8 && a.result.counts[0].thread_instructions > N * 8);
+    uint64_t sum = 0, sectors = 0;
+    check(a.result.line_count > 0 && a.result.line_count <= DEVICE_MAX_LINES);
+    for (int i = 0; i < a.result.line_count; i++) {
+        const struct device_line *l = &a.result.lines[i];
+        check(l->step == 0 && (l->source_line > 0 || l->ptx_line > 0));
+        check(!i || l->warp_instructions <= a.result.lines[i - 1].warp_instructions);
+        check(l->thread_instructions <= 32 * l->warp_instructions);
+        sum += l->thread_instructions;
+        sectors += l->global_sectors;
+    }
+    check(sum <= a.result.counts[0].thread_instructions && 2 * sum > a.result.counts[0].thread_instructions);
+    check(sectors > 0 && sectors <= a.result.counts[0].global_load_sectors + a.result.counts[0].global_store_sectors);
 }
 
 static void drop_argument(struct plan *p) { p->steps[0].arg_count = 4; }

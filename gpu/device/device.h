@@ -71,10 +71,21 @@ struct device_run {
     uint64_t sample_budget, sample_seed;
     int64_t sample_cpu_ns;          /* the same of CPU time: an instruction of a matrix unit takes long */
 };
+/* What a line of the source did in one step, as the emulator counted it: of all steps those with the most instructions, those first. */
+#define DEVICE_MAX_LINES 12
+#define DEVICE_LINE_COUNTS(X) X(thread_instructions) X(warp_instructions) X(global_sectors) X(asked_sectors) X(shared_requests) X(shared_wavefronts)
+struct device_line {
+    int step, source_line, ptx_line;             /* source_line 0: the PTX names none */
+#define X(field) uint64_t field;
+    DEVICE_LINE_COUNTS(X)
+#undef X
+};
 struct device_run_result {
     void **tensors;                 /* the caller's arrays, by tensor, `bytes` long each: content after the run (inputs too) */
     int step_count;
     struct ptx_counts counts[PLAN_MAX_STEPS];    /* sim only, by step */
+    int line_count;                              /* sim only: of the first run that counted in depth */
+    struct device_line lines[DEVICE_MAX_LINES];
     bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
     bool sampled;                   /* sim: not all blocks ran (counts[].blocks did): outputs are as far written as these wrote them */
 };

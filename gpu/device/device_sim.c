@@ -29,6 +29,8 @@ struct device_program {
     struct ptx_resources resources[PLAN_MAX_STEPS];
     bool counted[PLAN_MAX_STEPS];               /* in depth, by the first run: */
     struct ptx_counts deep[PLAN_MAX_STEPS];
+    int line_count;
+    struct device_line lines[DEVICE_MAX_LINES]; /* of these runs */
     bool settled, whole;                        /* it is known which blocks run; whole: all of them */
     struct ptx_sample sample[PLAN_MAX_STEPS];
 };
@@ -259,6 +261,27 @@ static void keep_deep(struct device_program *p, int step, bool explored, struct 
     c->chain_cycles = from->chain_cycles;
 }
 
+/* Into the list with the most instructions first; what has fewer than those of a full list falls out. */
+static void keep_line(struct device_program *p, int step, const struct ptx_line *from)
+{
+    const bool full = p->line_count == DEVICE_MAX_LINES;
+    if (full && p->lines[DEVICE_MAX_LINES - 1].warp_instructions >= from->warp_instructions)
+        return;
+    int at = full ? DEVICE_MAX_LINES - 1 : p->line_count++;
+    for (; at > 0 && p->lines[at - 1].warp_instructions < from->warp_instructions; at--)
+        p->lines[at] = p->lines[at - 1];
+    p->lines[at] = (struct device_line){.step = step, .source_line = from->source_line > 0 ? from->source_line : 0, .ptx_line = from->ptx_line};
+#define X(field) p->lines[at].field = from->field;
+    DEVICE_LINE_COUNTS(X)
+#undef X
+}
+
+static void keep_lines(struct device_program *p, int step, const struct ptx_depth *depth)
+{
+    for (int n = 0; n < depth->line_count; n++)
+        keep_line(p, step, &depth->lines[n]);
+}
+
 DEFINE_CLEANUP(history, struct ptx_history *, ptx_history_free(*it))
 
 /* ---- a sample of the blocks ---- */
@@ -334,7 +357,7 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             continue;
         }
         make_launch(p, s, a, &launch);
-        struct ptx_depth depth = {.device = p->row};
+        cleanup(ptx_depth) struct ptx_depth depth = {.device = p->row, .by_line = true};
         options.depth = p->counted[i] || how->explore ? NULL : &depth;
         options.sample = sample_of(p, how, i);
         if (!ptx_run(p->module, &launch, a->list, a->count, &options, &finding, &ret->counts[i], err))
@@ -355,6 +378,8 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
         }
         ret->sampled |= in_part;
         *ret_later |= ret->counts[i].reads_later != 0;
+        if (options.depth)
+            keep_lines(p, i, &depth);
         keep_deep(p, i, how->explore, &ret->counts[i]);
     }
     return true;
@@ -406,6 +431,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
         if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
             memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
     ret->step_count = p->plan.step_count;
+    ret->line_count = p->line_count;
+    memcpy(ret->lines, p->lines, sizeof ret->lines);
     ret->guards_intact = true;
     return true;
 }

@@ -60,6 +60,8 @@ void figures_fill(struct judge *j)
         json_put(f, "resources", resources_encode(s));
     if (s->counts)
         json_put(f, "counts", json_array_size(s->counts) ? json_incref(s->counts) : json_null());
+    if (json_array_size(s->lines))
+        json_put(f, "lines", json_incref(s->lines));
     if (!(t->candidate_ns > 0))
         return;
     json_put_str(f, "evidence", evidence(j));

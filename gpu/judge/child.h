@@ -14,7 +14,7 @@
  *               {"do":"scan","declares"} + "kernel.ptx" -> {"refused":finding|null,"flags","uses","unsupported","kernels"}
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
  *               {"do":"inputs"} + memory -> {}
- *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","ns"}; outputs in their memory
+ *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","lines","ns"}; outputs in their memory
  *               {"do":"probe","launches","again",...} -> {"fault"|null,"launches","differs",...}; outputs in their memory; without
  *               "launches" in the answer the device has no such thing
  *               {"do":"estimate"} -> {"ns","terms"}
@@ -66,5 +66,6 @@ uint64_t child_u64(const json_t *job, const char *key);
 json_t *child_u64_json(uint64_t value);
 json_t *child_finding_encode(const struct ptx_finding *f);           /* NULL-safe: json null for PTX_CLEAN */
 json_t *child_counts_encode(const struct ptx_counts *c);
+json_t *child_line_encode(const struct device_line *l);
 json_t *child_fault_encode(const struct device_fault *f);            /* json null for none */
 bool child_loaded(const struct child_state *s, struct err *err) MUST_CHECK;

@@ -45,6 +45,20 @@ json_t *child_counts_encode(const struct ptx_counts *c)
     return doc;
 }
 
+json_t *child_line_encode(const struct device_line *l)
+{
+    json_t *doc = json_object();
+    json_put_int(doc, "step", l->step);
+    if (l->source_line > 0)
+        json_put_int(doc, "line", l->source_line);
+    else
+        json_put_int(doc, "ptx_line", l->ptx_line);
+#define X(field) json_put_int(doc, #field, (int64_t)l->field);
+    DEVICE_LINE_COUNTS(X)
+#undef X
+    return doc;
+}
+
 json_t *child_fault_encode(const struct device_fault *f)
 {
     if (f->code == VERDICT_OK)
@@ -232,15 +246,18 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     if (!s->ops->run(s->program, &how, &s->last, &fault, err))
         return false;
     s->ran = fault.code == VERDICT_OK;
-    json_t *doc = json_object(), *counts = json_array();
+    json_t *doc = json_object(), *counts = json_array(), *lines = json_array();
     json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "ns", clock_mono_ns() - from);
     json_put(doc, "counts", counts);
+    json_put(doc, "lines", lines);
     if (s->ran) {
         put_intact(s, doc, s->last.guards_intact);
         json_put_bool(doc, "sampled", s->last.sampled);
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
+        for (int i = 0; i < s->last.line_count && i < DEVICE_MAX_LINES; i++)
+            json_array_append_new(lines, child_line_encode(&s->last.lines[i]));
     }
     return child_answer(doc, err);
 }

@@ -48,7 +48,7 @@ struct judge_side {
     uint8_t *written[OP_MAX_TENSORS];   /* then: by element of outputs, whether one of these wrote it (sampled.c); else NULL */
     int run_regime;                     /* of the last run */
     uint64_t run_poison;
-    json_t *counts;                     /* of the last run in lockstep */
+    json_t *counts, *lines;             /* of the last run in lockstep */
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
     int64_t run_ns;                     /* what its last run took, by the child */
@@ -115,6 +115,7 @@ struct judge {
     uint64_t instruction_limit;
     uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
+    uint64_t usual_instructions;        /* thread instructions of the baseline's run there; 0: nobody counted them */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
     double records_gain;                /* the gain by the audit's records; 0: no audit */

@@ -72,6 +72,7 @@ static void side_done(struct judge_side *s)
     json_decref(s->resources);
     json_decref(s->info);
     json_decref(s->counts);
+    json_decref(s->lines);
     json_decref(s->estimate_terms);
     buf_done(&s->options);
     buf_done(&s->ptx);

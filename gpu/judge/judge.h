@@ -23,6 +23,8 @@
  *    "card_spent_ns":{phase:{"job.open":N,"context":N,...}}    on a card: what its children say that they did meanwhile, by job and by kind
  *                                                       of work (gpu/device/spent.h); two children at once count twice
  *    "counts":[...]|null,                               sim: what each step did
+ *    "lines":[{"step","line"|"ptx_line","thread_instructions","warp_instructions","global_sectors","asked_sectors","shared_requests",
+ *              "shared_wavefronts"}...]|absent,         by the emulator: the source's lines with the most instructions, at most 12
  *    "samples":{"unit":"ns per launch","launches":N,"baseline":[...],"candidate":[...]}|null,
  *    "statistics":{...}|null, "emulate_note":"..."|absent}
  * Present as far as the judgement came; time_ns and speedup whenever the verdict is of the correct kind.

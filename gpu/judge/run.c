@@ -193,6 +193,28 @@ bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, con
     return side_verdict(j, s, v, err);
 }
 
+/* Of what the child says, numbers under our own names and no more: they stand outside a prompt's fences. */
+static json_t *take_lines(const json_t *said)
+{
+    static const char *const keys[] = {"step", "line", "ptx_line",
+#define X(field) #field,
+                                       DEVICE_LINE_COUNTS(X)
+#undef X
+    };
+    json_t *lines = json_array(), *one;
+    size_t i;
+    json_array_foreach(said, i, one) {
+        if (i == DEVICE_MAX_LINES)
+            break;
+        json_t *line = json_object();
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (json_is_integer(json_object_get(one, keys[k])))
+                json_put_int(line, keys[k], json_int(one, keys[k], 0));
+        json_array_append_new(lines, line);
+    }
+    return lines;
+}
+
 static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v,
                      struct err *err)
 {
@@ -209,6 +231,8 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     if (s->run.role == SANDBOX_RUN_SIM && (!s->exploring || !s->counts)) {       /* a card counts nothing: what the emulator counted stays */
         json_decref(s->counts);
         s->counts = json_incref((json_t *)(uintptr_t)counts);
+        json_decref(s->lines);
+        s->lines = take_lines(json_object_get(answer, "lines"));
     }
     return true;
 }

@@ -61,7 +61,8 @@ static void respond_found(const struct request *req, struct response *res, const
         return;
     for (int i = 0; i < tags->count; i++)
         list[i] = tags->list[i];
-    struct lesson_query q = {.tags = list, .tag_count = tags->count, .text = req->query(req, "q"), .limit = (int)limit, .token_budget = (int)budget, .ended_too = ended_too};
+    struct lesson_query q = {.tags = list, .tag_count = tags->count, .text = req->query(req, "q"), .limit = (int)limit, .token_budget = (int)budget, .ended_too = ended_too,
+                             .may_wait = true};
     int64_t as_of = store_last_event(app->store);
     if (!lessons_retrieve(app->know, &q, &found, &err)) {
         respond_err(req, res, &err);

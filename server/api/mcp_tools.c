@@ -339,7 +339,7 @@ static enum mcp_outcome search_lessons(const struct request *req, struct respons
         list[t] = tags.list[t];
     int64_t limit = json_int(arguments, "limit", 8);
     struct lesson_query q = {.tags = list, .tag_count = tags.count, .text = json_str(arguments, "text", NULL),
-                             .limit = limit < 1 ? 1 : limit > 50 ? 50 : (int)limit, .token_budget = LESSON_TOKENS};
+                             .limit = limit < 1 ? 1 : limit > 50 ? 50 : (int)limit, .token_budget = LESSON_TOKENS, .may_wait = true};
     if (!lessons_retrieve(app_of(req)->know, &q, &found, &err))
         return failed(ret, &err, NULL);
     json_t *lessons = json_array();

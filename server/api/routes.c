@@ -18,7 +18,7 @@ const struct route api_routes[] = {
     {HTTP_POST, "/v1/observations", observations_post, SCOPE_SUBMIT, ROUTE_LINES | ROUTE_COMMITS},
     {HTTP_GET, "/v1/observations", observations_list, SCOPE_READ, 0},
     {HTTP_DELETE, "/v1/observations", observations_clear, SCOPE_ADMIN, ROUTE_COMMITS},
-    {HTTP_GET, "/v1/lessons", lessons_list, SCOPE_READ, 0},
+    {HTTP_GET, "/v1/lessons", lessons_list, SCOPE_READ, ROUTE_COMMITS},   /* it may wait for an endpoint: not on a thread that serves others */
     {HTTP_POST, "/v1/lessons", lessons_post, SCOPE_SUBMIT, ROUTE_JSON | ROUTE_COMMITS},
     {HTTP_GET, "/v1/lessons/steps", lesson_steps_list, SCOPE_READ, 0},
     {HTTP_POST, "/v1/lessons/steps/{id}/undo", lesson_steps_post_undo, SCOPE_ADMIN, ROUTE_COMMITS},

@@ -102,6 +102,9 @@ static const struct metric know_metrics[] = {
     {"active", "proteus_lessons_active", "gauge", "Lessons that are given to searches."},
     {"superseded", "proteus_lessons_superseded", "gauge", "Lessons in whose place another stands."},
     {"retired", "proteus_lessons_retired", "gauge", "Lessons that have ended."},
+    {"vectors", "proteus_lesson_vectors", "gauge", "Lessons that have a vector of the configured endpoint."},
+    {"embed_failures", "proteus_embed_failures_total", "counter", "Requests for vectors that failed."},
+    {"embed_fallbacks", "proteus_embed_fallbacks_total", "counter", "Queries for lessons that went without the endpoint's vector."},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -39,7 +39,7 @@ static bool find_lessons(struct jobs *j, const struct shape *s, const struct gen
     for (int i = 0; i < tags.count; i++)
         list[i] = tags.list[i];
     query_text(s, past, count, best, &text);
-    struct lesson_query q = {.tags = list, .tag_count = tags.count, .text = buf_cstr(&text), .limit = LESSONS_MOST,
+    struct lesson_query q = {.tags = list, .tag_count = tags.count, .text = buf_cstr(&text), .limit = LESSONS_MOST, .may_wait = true,
                              .token_budget = (int)agent_lesson_tokens(j->config.prompt_tokens)};
     if (!lessons_retrieve(j->config.know, &q, &found, err))
         return false;

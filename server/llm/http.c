@@ -198,7 +198,7 @@ void http_run(const struct http_ask *ask, struct http_end *ret)
     curl_off_t sent = 0;
     curl_easy_getinfo(t.easy, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(t.easy, CURLINFO_SIZE_UPLOAD_T, &sent);
-    ret->status = (int)status;
+    ret->status = status >= 200 ? (int)status : 0;       /* what only promises an answer (1xx) is none */
     ret->sent = sent >= (curl_off_t)ask->body_bytes;
     curl_multi_remove_handle(multi, t.easy);
     curl_easy_cleanup(t.easy);

@@ -1,6 +1,7 @@
 /*
  * What the files of this folder share.
  *
+ *   embed.c    vectors of texts, by another endpoint
  *   llm.c      one call: its tries, pauses, account
  *   http.c     one try: curl, with every limit of time
  *   sse.c      the stream's events
@@ -54,6 +55,12 @@ void answer_done(struct answer *a);
 DEFINE_CLEANUP(answer, struct answer, answer_done(it))
 /* What is charged: what was said where it can be true of a request of `sent` bytes and an answer of `got`, else an estimate. */
 struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, size_t got_bytes, int64_t output_tokens);
+
+/* ---- llm.c ---- */
+/* The base with its path; a last "/v1" may be there or not. The caller frees. */
+char *endpoint_url(const char *base, const char *path);
+/* Whether an endpoint can be asked so; the settings are called --NAME-url, --NAME-model, --NAME-key. */
+bool endpoint_check(const char *name, const char *url, const char *model, const char *key, struct err *err) MUST_CHECK;
 
 /* ---- http.c ---- */
 enum http_how { HTTP_DONE, HTTP_ENOUGH /* the sink stopped it */, HTTP_CANCELLED, HTTP_NO_CONNECTION, HTTP_NO_FIRST_BYTE, HTTP_STALLED, HTTP_TOO_LONG, HTTP_BROKEN };

@@ -79,8 +79,7 @@ void llm_account_done(struct llm_account *a)
 
 /* ---- the client ---- */
 
-/* The base with its path; a last "/v1" may be there or not. */
-static char *full_url(const char *base, const char *path)
+char *endpoint_url(const char *base, const char *path)
 {
     size_t size = strlen(base);
     while (size && base[size - 1] == '/')
@@ -97,22 +96,27 @@ static bool visible(const char *text)
     return true;
 }
 
+bool endpoint_check(const char *name, const char *url, const char *model, const char *key, struct err *err)
+{
+    if ((strncmp(url, "http://", 7) && strncmp(url, "https://", 8)) || !visible(url) || strpbrk(url, "@?#"))
+        return err_set(err, ERR_INVALID, "--%s-url: an address such as https://host/v1 is needed, without a name, a password or a query in it", name);
+    if (!model || !*model || strlen(model) > 128)
+        return err_set(err, ERR_INVALID, "--%s-model: the name of a model is needed where --%s-url is set", name, name);
+    if (!visible(key) || strlen(key) > 1024 || (*key && strlen(key) < KEY_PART))
+        return err_set(err, ERR_INVALID, "--%s-key: a key is %d to 1024 visible characters, without blanks", name, KEY_PART);
+    return http_start(err);
+}
+
 bool llm_open(const struct llm_config *config, struct llm **ret, struct err *err)
 {
     const struct dialect *d = dialect_find(config->protocol);
     const char *key = config->key ? config->key : "";
     if (!d)
         return err_set(err, ERR_INVALID, "--llm-protocol: \"%.40s\" is none of: openai anthropic", config->protocol);
-    if ((strncmp(config->url, "http://", 7) && strncmp(config->url, "https://", 8)) || !visible(config->url) || strpbrk(config->url, "@?#"))
-        return err_set(err, ERR_INVALID, "--llm-url: an address such as https://host/v1 is needed, without a name, a password or a query in it");
-    if (!config->model || !*config->model || strlen(config->model) > 128)
-        return err_set(err, ERR_INVALID, "--llm-model: the name of a model is needed where --llm-url is set");
-    if (!visible(key) || strlen(key) > 1024 || (*key && strlen(key) < KEY_PART))
-        return err_set(err, ERR_INVALID, "--llm-key: a key is %d to 1024 visible characters, without blanks", KEY_PART);
-    if (!http_start(err))
+    if (!endpoint_check("llm", config->url, config->model, key, err))
         return false;
     struct llm *l = xalloc(sizeof *l);
-    *l = (struct llm){.dialect = d, .c = *config, .url = full_url(config->url, d->path), .model = xstrdup(config->model),
+    *l = (struct llm){.dialect = d, .c = *config, .url = endpoint_url(config->url, d->path), .model = xstrdup(config->model),
                       .key = xstrdup(key), .protocol = xstrdup(d->name),
                       .limit_name = xstrdup(config->limit_name && *config->limit_name ? config->limit_name : "max_tokens")};
     l->key_line = *key ? xfmt("%s%s", d->key_header, key) : NULL;
