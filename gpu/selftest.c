@@ -79,16 +79,36 @@ static void *worker(void *arg)
 
 /* ---- what to run, and where ---- */
 
-static bool named(const char *only, const struct selftest_case *c)
+static bool is_named(const char *name, size_t size, const struct selftest_case *c)
 {
     const char *slash = strchr(c->name, '/');
+    return (strlen(c->name) == size && !strncmp(c->name, name, size)) || (strlen(slash + 1) == size && !strncmp(slash + 1, name, size));
+}
+
+static bool named(const char *only, const struct selftest_case *c)
+{
     for (const char *at = only; at && *at;) {
         size_t n = strcspn(at, ",");
-        if ((strlen(c->name) == n && !strncmp(c->name, at, n)) || (strlen(slash + 1) == n && !strncmp(slash + 1, at, n)))
+        if (is_named(at, n, c))
             return true;
         at += n + (at[n] == ',');
     }
     return !only;
+}
+
+/* A name that is no case's would look like a case that passed. One that needs a card may be named beside those that run here. */
+static bool only_known(const struct selftest *s, struct err *err)
+{
+    for (const char *at = s->o->only; at && *at;) {
+        size_t n = strcspn(at, ",");
+        bool known = false;
+        for (int i = 0; i < s->corpus.count && !known; i++)
+            known = is_named(at, n, &s->corpus.list[i]);
+        if (!known)
+            return err_set(err, ERR_NOT_FOUND, "--only: no case is called \"%.*s\"", n < 100 ? (int)n : 100, at);
+        at += n + (at[n] == ',');
+    }
+    return true;
 }
 
 /* Those that need a card for long come first: while it works for one of them, the others are compiled and emulated. */
@@ -117,6 +137,8 @@ static bool choose(struct selftest *s, struct err *err)
         return err_set(err, ERR_INVALID, "--shard is K/N, K from 1 to N");
     if (strcmp(part, "all") != 0 && strcmp(part, "fast") != 0)
         return err_set(err, ERR_INVALID, "--part is all or fast");
+    if (!only_known(s, err))
+        return false;
     for (int i = 0; i < s->corpus.count; i++) {
         const struct selftest_case *c = &s->corpus.list[i];
         if ((c->needs_card && !card) || !named(s->o->only, c) || (!strcmp(part, "fast") && !c->fast))
@@ -140,8 +162,11 @@ static bool take_places(struct selftest *s, struct err *err)
         snprintf(p->device, sizeof p->device, "%.*s", (int)n, at);
         s->place_count++;
         at += n + (at[n] == ',');
-        if (strcmp(p->device, "sim") == 0)
+        if (strcmp(p->device, "sim") == 0) {
+            if (strcmp(s->o->device, "sim") != 0)       /* a case would be judged by whoever is free: its result would say nothing */
+                return err_set(err, ERR_INVALID, "--device: sim, or cards");
             continue;
+        }
         if (!base && !s->scratch[0]) {
             snprintf(s->scratch, sizeof s->scratch, "/tmp/proteus-selftest.XXXXXX");
             if (!mkdtemp(s->scratch)) {
@@ -201,11 +226,15 @@ static int finish(const struct selftest *s, struct err *err)
  * How many judges, and how many threads their emulators get where nothing is said. Beside a card a quarter of the CPUs stays free for the
  * one that has it: its figures must not depend on how busy the host is with the others.
  */
-static int job_count(const struct selftest_options *o, bool card)
+static bool job_count(const struct selftest_options *o, bool card, int *ret, struct err *err)
 {
     const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    long n = o->jobs ? strtol(o->jobs, NULL, 10) : card ? cpus * 3 / 4 : cpus;
-    return n < 1 ? 1 : n > MAX_JOBS ? MAX_JOBS : (int)n;
+    char *end = NULL;
+    long n = o->jobs ? strtol(o->jobs, &end, 10) : card ? cpus * 3 / 4 : cpus;
+    if (o->jobs && (!*o->jobs || *end || n < 1))
+        return err_set(err, ERR_INVALID, "--jobs is a number from 1");
+    *ret = n < 1 ? 1 : n > MAX_JOBS ? MAX_JOBS : (int)n;
+    return true;
 }
 
 char *selftest_default_corpus(void)
@@ -236,10 +265,9 @@ int selftest_run(const struct selftest_options *o)
     struct selftest s = {.o = o, .lock = PTHREAD_MUTEX_INITIALIZER};
     struct err err = {0};
     const bool card = strcmp(o->device, "sim") != 0;
-    const int jobs = job_count(o, card);
-    int status = 1;
+    int status = 1, jobs = 1;
+    bool ok = job_count(o, card, &jobs, &err) && selftest_load(dir, o->ops, &s.corpus, &err);
     selftest_ask_init(&s.ask, o, program, o->threads ? o->threads : card && jobs > 1 ? "2" : NULL);
-    bool ok = selftest_load(dir, o->ops, &s.corpus, &err);
     s.results = xarray((size_t)s.corpus.count + 1, sizeof *s.results);
     ok = ok && choose(&s, &err) && take_places(&s, &err) && resume(&s, &err);
     if (ok) {

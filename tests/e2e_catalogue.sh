@@ -49,7 +49,7 @@ try fused_add_rmsnorm '{"R":3,"N":256}' 1
 try topk_softmax '{"R":3,"E":128,"k":4}' 1
 try rope_neox '{"B":3,"HQ":4,"HK":1,"d":64,"rot":32}' 1
 try quant_fp8_per_token '{"R":3,"N":256}' 1
-try gemm_nt '{"M":3,"N":128,"K":256}' 3
+try gemm_nt '{"M":3,"N":64,"K":2048}' 3
 try gqa_decode '{"B":2,"HQ":4,"HK":1,"d":64,"T":100}' 4
 try gdn_decode_step '{"B":1,"H":1,"HV":2,"K":64,"V":64}' 2
 

@@ -3,6 +3,12 @@
 # Usage: selftest.sh PROTEUS_GPU fast|all
 set -u
 corpus=$(cd "$(dirname "$0")" && pwd)
+# a name that is no case's is an error, not a case that passed; so is a number of judges that is none, and a card beside the emulator
+for wrong in "--only zeros,no-such-case" "--jobs many" "--jobs 0" "--device sim,cuda:0"; do
+    case $wrong in --device*) device= ;; *) device="--device sim" ;; esac
+    # shellcheck disable=SC2086
+    if "$1" selftest $device --corpus "$corpus" $wrong >/dev/null 2>&1; then echo "selftest $wrong is taken"; exit 1; fi
+done
 "$1" serve-devices 2>/dev/null | grep -aq '"toolkit":{"version":"' || { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT

@@ -24,7 +24,7 @@ enum lie {
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
-    UNKNOWN_TO_SIM, TOO_LONG_FOR_SIM, ENDLESS_ON_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
+    UNKNOWN_TO_SIM, TOO_LONG_FOR_SIM, ENDLESS_ON_SIM, SPINS_ON_SIM, DIFFERS_LATE, DIFFERS_LATE_SEEN_ON_SIM
 };
 
 /* ---- the device ---- */
@@ -119,9 +119,10 @@ static bool liar_run(struct device_program *p, const struct device_run *how, str
         snprintf(fault->text, sizeof fault->text, "an instruction that the emulator does not know");
         return true;
     }
-    if ((p->lie == TOO_LONG_FOR_SIM || p->lie == ENDLESS_ON_SIM) && p->on_sim) {
+    if ((p->lie == TOO_LONG_FOR_SIM || p->lie == ENDLESS_ON_SIM || p->lie == SPINS_ON_SIM) && p->on_sim) {
         fault->code = VERDICT_TIMEOUT;
-        fault->detail = json_pack("{s:s}", "limit", p->lie == ENDLESS_ON_SIM ? "instructions" : "wall");
+        fault->detail = json_pack("{s:s,s:I}", "limit", p->lie == ENDLESS_ON_SIM ? "instructions" : "wall", "thread_instructions",
+                                  (json_int_t)(p->lie == SPINS_ON_SIM ? 1000000000 : 1000));
         snprintf(fault->text, sizeof fault->text, "the launch ran longer than the emulator may");
         return true;
     }
@@ -457,6 +458,7 @@ static void test_measured(void)
         {TOO_LONG_FOR_SIM, SAME_SPEED, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
         {SAME_SPEED, TOO_LONG_FOR_SIM, "triage", 0, VERDICT_NOT_FASTER, "As fast"},
         {ENDLESS_ON_SIM, SAME_SPEED, "triage", 0, VERDICT_TIMEOUT, "longer than the emulator may"},
+        {SPINS_ON_SIM, SAME_SPEED, "triage", 0, VERDICT_TIMEOUT, "longer than the emulator may"},
         {DIFFERS_LATE, -1, "triage", 0, VERDICT_STATE_CARRIED, "launch 88 after the module was loaded gives other bits"},
         {DIFFERS_LATE_SEEN_ON_SIM, -1, "triage", 0, VERDICT_OK, NULL},
         /* A baseline that differs from itself gives no figures at all. */

@@ -189,6 +189,7 @@ static void bulks_in(void)
 #define STORED "@%p6 cp.async.bulk.wait_group 0;"
 static uint32_t itself(uint32_t i) { return i; }
 static uint32_t twice(uint32_t i) { return i * 2; }
+static uint32_t filled(uint32_t i) { return i * 3 + 1; }
 
 static void bulks_out(void)
 {
@@ -205,6 +206,16 @@ static void bulks_out(void)
           "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd6], [s+128], 128; @%p6 cp.async.bulk.commit_group; @%p6 cp.async.bulk.wait_group 1; bar.sync 0;"
           "ld.global.u32 %r3, [%rd5]; @%p6 cp.async.bulk.wait_group 0;", 64, PTX_UNINITIALISED, PTX_RACE, "of y");
     found(TILE STORE_TILE "", 64, PTX_RACE, PTX_RACE, "wait_group.read");
+    /* what was stored without a fence.proxy.async since no copy has to see: no barrier, nor another fence, stands for it */
+    found("st.shared.u32 [%r10], %r1; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found("st.shared.u32 [%r10], %r1; fence.acq_rel.cta; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found("st.shared.u32 [%r10], %r1; fence.proxy.async.global; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found("fence.proxy.async.shared::cta; st.shared.u32 [%r10], %r1; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found(TILE STORE_TILE STORED "bar.sync 0; st.shared.u32 [%r10], 5; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    clean("st.shared.u32 [%r10], %r1; bar.sync 0; @%p6 fence.proxy.async;" STORE_TILE STORED, 64, itself);
+    /* what a copy brought a copy may take away */
+    clean(INIT("1") "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 %rd6, [m], 256; @%p6 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [m];"
+          WAIT("9", "0") "bar.sync 0;" STORE_TILE STORED, 64, filled);
     found(TILE STORE_TILE "@%p6 st.shared.u32 [s+8], 77;" STORED, 64, PTX_RACE, PTX_RACE, "byte 8 was changed");
     found(TILE STORE_TILE "bar.sync 0; ld.global.u32 %r3, [%rd5];" STORED, 64, PTX_UNINITIALISED, PTX_RACE, "of y");
     found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 256;" STORED, 64, PTX_RACE, PTX_RACE, "wait_group.read"); /* never committed */

@@ -20,15 +20,20 @@ static const char *const good =
     "template <typename T> __global__ void fill(T *p) { *p = T(1); }\n"
     "template __global__ void fill<float>(float *);\n";
 
-static struct toolkit_compiled compile(const struct toolkit_paths *t, const char *source, const char *options)
+static struct toolkit_compiled compile_for(const struct toolkit_paths *t, const char *target, const char *source, const char *options)
 {
     struct toolkit_compiled c = {0};
     struct err err = {0};
-    bool ok = toolkit_compile(t, source, "sm_90a", options, &c, &err);
+    bool ok = toolkit_compile(t, source, target, options, &c, &err);
     if (!ok)
         fprintf(stderr, "toolkit_compile: %s\n", err.text);
     check(ok);
     return c;
+}
+
+static struct toolkit_compiled compile(const struct toolkit_paths *t, const char *source, const char *options)
+{
+    return compile_for(t, "sm_90a", source, options);
 }
 
 static void test_compile_and_assemble(const struct toolkit_paths *t)
@@ -196,6 +201,32 @@ static void test_hostile_cubin(const struct toolkit_paths *t)
     free(c.ptx), free(c.log), free(a.cubin), free(a.log);
 }
 
+/* What a launch takes is what the file says, also where the linker has dropped what the assembler counted. */
+static void test_shared_bytes(const struct toolkit_paths *t)
+{
+    static const struct { const char *source, *target; uint32_t bytes; } cases[] = {
+        {"extern \"C\" __global__ void k(int *p) { *p = 1; }\n", "sm_90a", 0},
+        {"extern \"C\" __global__ void k(int *p) { __shared__ int a[64]; a[threadIdx.x] = *p; __syncthreads(); *p = a[threadIdx.x ^ 1]; }\n", "sm_90a", 256},
+        {"extern \"C\" __global__ void k(int *p) { __shared__ int a[512]; a[threadIdx.x] = *p; __syncthreads(); *p = a[threadIdx.x ^ 1]; }\n", "sm_80", 2048},
+        {"#include <cooperative_groups.h>\nextern \"C\" __global__ void __cluster_dims__(2, 1, 1) k(float *p)\n{\n    __shared__ float part;\n"
+         "    auto all = cooperative_groups::this_cluster();\n    part = p[threadIdx.x];\n    all.sync();\n"
+         "    p[threadIdx.x] = *all.map_shared_rank(&part, 0);\n    all.sync();\n}\n", "sm_90a", 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct toolkit_compiled c = compile_for(t, cases[i].target, cases[i].source, "");
+        struct toolkit_assembled a = {0};
+        struct err err = {0};
+        check(toolkit_assemble(t, c.ptx, c.ptx_bytes, cases[i].target, 0, &a, &err) && a.ok);
+        check_int(a.kernels[0].resources.static_shared_bytes, cases[i].bytes);
+        for (size_t n = 0; n < a.cubin_bytes; n += 7) {
+            cleanup(mem) void *cut = xalloc(n + 1);
+            memcpy(cut, a.cubin, n);
+            check(toolkit_cubin_shared_bytes(cut, n, "k") <= (int64_t)a.cubin_bytes + 4096);
+        }
+        free(c.ptx), free(c.log), free(a.cubin), free(a.log);
+    }
+}
+
 /* The lines of PTX that are code: without comments, line information and the header. */
 static void code_lines(struct buf *to, const char *ptx)
 {
@@ -271,6 +302,7 @@ int main(void)
     test_compile_and_assemble(&t);
     test_refusals(&t);
     test_hostile_cubin(&t);
+    test_shared_bytes(&t);
     if (strcmp(t.version, "13.0") == 0)      /* another compiler words it differently */
     {
         test_helpers(&t, "helpers", 5000);

@@ -149,8 +149,10 @@ bool fault_from_finding(struct device_fault *f, const struct ptx_finding *findin
         json_put_int(d, "ptx_line", finding->ptx_line);
     if (finding->opcode[0])
         json_put_str(d, "opcode", finding->opcode);
-    if (finding->kind == PTX_TIMEOUT)
+    if (finding->kind == PTX_TIMEOUT) {
         json_put_str(d, "limit", finding->out_of_time ? "wall" : "instructions");
+        json_put_int(d, "thread_instructions", (int64_t)finding->executed);
+    }
     if (step >= 0) {
         char seed[24];
         snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)finding->schedule_seed);

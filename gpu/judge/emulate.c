@@ -85,7 +85,8 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
         baseline_keep(j, 0);
     if (base->sampled)          /* what all its blocks take nobody has counted */
         return true;
-    uint64_t most = counted(base->counts, "thread_instructions") * (uint64_t)LIMIT_TIMES_BASELINE;
+    j->usual_instructions = counted(base->counts, "thread_instructions");
+    uint64_t most = j->usual_instructions * (uint64_t)LIMIT_TIMES_BASELINE;
     j->instruction_limit = most < (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS_LEAST
                            : most > (uint64_t)LIMIT_THREAD_INSTRUCTIONS     ? (uint64_t)LIMIT_THREAD_INSTRUCTIONS
                                                                             : most;
@@ -98,14 +99,14 @@ static bool instruction_limit(struct judge *j, struct verdict *v, struct err *er
 
 /*
  * What says nothing about a candidate where a card follows: an instruction that the emulator does not know, a plan that takes it too long.
- * Who executes many times the instructions of a baseline that was counted, or takes many times as long on the same processors, does not
- * end, on a card neither: one that waits for other blocks reaches either limit first, by how many threads share a processor.
+ * Who executes many times the instructions of a baseline that was counted does not end, on a card neither, whichever limit it meets first:
+ * one that waits for other blocks meets that of time where few threads share a processor.
  */
 static bool beyond_the_emulator(const struct judge *j, const struct verdict *v)
 {
-    const char *limit = json_str(v->detail, "limit", "");
-    const bool endless = strcmp(limit, "instructions") == 0 ? j->instruction_limit < (uint64_t)LIMIT_THREAD_INSTRUCTIONS
-                                                            : strcmp(limit, "wall") == 0 && j->sim_wall_ns && j->sim_wall_ns < LIMIT_RUN_WALL_NS;
+    const bool by_count = strcmp(json_str(v->detail, "limit", ""), "instructions") == 0;
+    const bool endless = j->usual_instructions && (by_count ? j->instruction_limit < (uint64_t)LIMIT_THREAD_INSTRUCTIONS
+        : (uint64_t)json_int(v->detail, "thread_instructions", 0) > j->usual_instructions * (uint64_t)LIMIT_TIMES_BASELINE);
     return v->code == VERDICT_UNSUPPORTED_ON_SIM || (v->code == VERDICT_TIMEOUT && !endless);
 }
 

@@ -115,6 +115,7 @@ struct judge {
     uint64_t instruction_limit;
     uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
+    uint64_t usual_instructions;        /* thread instructions of the baseline's run there; 0: nobody counted them */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
     double records_gain;                /* the gain by the audit's records; 0: no audit */

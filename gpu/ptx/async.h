@@ -42,6 +42,10 @@
 #define bulk_wait ptx_run_bulk_wait
 #define async_store ptx_run_async_store
 #define copy_arrive ptx_run_copy_arrive
+#define proxy_start ptx_run_proxy_start
+#define proxy_fence ptx_run_proxy_fence
+#define proxy_landed ptx_run_proxy_landed
+#define proxy_source ptx_run_proxy_source
 
 #define MOST_CLUSTER_BLOCKS 16
 #define REMOTE_SHIFT 24
@@ -130,6 +134,11 @@ bool flight_land_at(struct warp *w, struct block *home, struct mbarrier *b);
 /* A phase was seen complete: what landed there may be used. */
 bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b);
 bool flight_targets(const struct block *home, const struct mbarrier *b);
+/* Shared memory as bulk copies see it: a block begins, a thread fences, a copy has brought bytes, a copy reads them. */
+void proxy_start(struct block *b);
+void proxy_fence(struct warp *w);
+void proxy_landed(struct block *home, const uint8_t *target, uint32_t bytes);
+bool proxy_source(struct warp *w, const struct insn *i, int lane, struct block *home, const uint8_t *source, uint32_t bytes);
 /* A block has ended. */
 bool flight_end(struct block *b);
 struct flight *flight_new(struct warp *w, const struct insn *i, int lane, uint32_t bytes);   /* NULL: too many, a finding */

@@ -59,7 +59,7 @@ void block_close(struct block *b)
         calls_close(&b->warps[n]);
         free(b->warps[n].lanes);
     }
-    void *parts[] = {b->warps, b->shared, b->shared_init, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
+    void *parts[] = {b->warps, b->shared, b->shared_init, b->fenced, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         free(parts[i]);
@@ -176,6 +176,7 @@ void block_start(struct block *b, uint64_t unit)
     if (m->frame_bytes)
         memset(b->local_init, m->lenient ? 0xff : 0, bits_bytes((uint64_t)m->frame_bytes * b->warp_count * WARP_LANES));
     race_start(b);
+    proxy_start(b);
     b->bulk_depth = 0;
     for (uint32_t n = 0; n < b->warp_count; n++) {
         struct warp *w = &b->warps[n];

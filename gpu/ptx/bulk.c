@@ -42,7 +42,7 @@ static bool read_source(struct warp *w, const struct insn *i, int lane, const st
 {
     if (p->init && !bits_all(p->init, p->offset, f->bytes))
         return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, p), memory_offset(w, p), 0, f->bytes, false);
-    if (!use(w, i, lane, p, f->bytes, RACE_READ, NULL))
+    if (!use(w, i, lane, p, f->bytes, RACE_READ, NULL) || (p->home && !proxy_source(w, i, lane, p->home, p->data, f->bytes)))
         return false;
     memcpy(f->data, p->data, f->bytes);
     f->source = p->data;

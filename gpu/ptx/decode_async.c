@@ -184,6 +184,7 @@ static bool bulk_copy(struct decoder *d)
     i->vec = 1;
     i->space = (uint8_t)(out ? SPACE_GLOBAL : has(o, M_SHARED_CLUSTER) ? SPACE_CLUSTER : SPACE_SHARED);
     i->flags |= within ? F_NC : 0;
+    d->m->copies_from_shared |= out || within;
     return true;
 }
 

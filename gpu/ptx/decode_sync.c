@@ -1,6 +1,8 @@
 /* Control flow, barriers, and what lanes of a warp tell each other. Targets are labels here, code after flow.c. */
 #include "gpu/ptx/decode.h"
 
+#include <string.h>
+
 bool ptx_decode_nop(struct decoder *d)
 {
     emit(d, K_NOP);
@@ -153,10 +155,17 @@ bool ptx_decode_griddepcontrol(struct decoder *d)
     return true;
 }
 
+/* fence.proxy.async in any of its forms, but for the one of global memory alone */
+static bool fences_copies(const struct decoder *d)
+{
+    const char *name = ptx_name(d->m, d->stmt->opcode);
+    return strncmp(name, "fence.proxy.async", 17) == 0 && strcmp(name, "fence.proxy.async.global") != 0;
+}
+
 bool ptx_decode_fence(struct decoder *d)
 {
     struct insn *i = emit(d, K_FENCE);
-    i->op = has(&d->op, M_PROXY) ? FENCE_PROXY : has(&d->op, M_CTA) ? FENCE_BLOCK : FENCE_MEMORY;
+    i->op = has(&d->op, M_PROXY) ? (fences_copies(d) ? FENCE_ASYNC : FENCE_PROXY) : has(&d->op, M_CTA) ? FENCE_BLOCK : FENCE_MEMORY;
     return true;
 }
 

@@ -113,6 +113,8 @@ bool flight_land(struct flight *f)
         copy_land(w, f->lane, f->serial);
     else if (f->target)
         put_bytes(f);
+    if (f->home && f->target)
+        proxy_landed(f->home, f->target, f->bytes);
     if (!f->bar_home)
         return true;
     struct mbarrier *b = mbarrier_live(w, insn_of(f), f->lane, f->bar_home, f->bar);

@@ -172,6 +172,8 @@ struct block {
     uint32_t warp_count, alive_warps;
     struct warp *warps;
     uint8_t *shared, *shared_init;
+    uint8_t *fenced;            /* as bulk copies see it, once there was a fence or a copy (fenced_any): proxy.c */
+    bool fenced_any;
     uint8_t *local, *local_init;
     struct barrier barriers[BARRIERS];
     /* races: one entry a granule of shared memory */

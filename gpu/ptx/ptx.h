@@ -55,6 +55,7 @@ struct ptx_finding {
     uint64_t schedule_seed;       /* under which it was found */
     bool explored;                /* the schedule was PTX_EXPLORE */
     bool out_of_time;             /* PTX_TIMEOUT by the wall clock; else by the number of instructions */
+    uint64_t executed;            /* PTX_TIMEOUT: thread instructions until then */
     char text[256];               /* one sentence for a person; UTF-8, printable */
 };
 

@@ -27,6 +27,7 @@ static void report_time(struct worker *k)
     k->unreported = 0;
     if (k->finding.kind != PTX_CLEAN)
         return;
+    k->finding.executed = total;
     if (total > m->limits.thread_instructions)
         ptx_finding_set(&k->finding, PTX_TIMEOUT, "the launch ran more than %llu thread instructions",
                         (unsigned long long)m->limits.thread_instructions);

@@ -4,6 +4,7 @@
  * The inner loop does nothing but call lane operations while all living lanes go together. Lanes that have exited may compute
  * rubbish: nobody can read it.
  */
+#include "gpu/ptx/async.h"
 #include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
 
@@ -515,6 +516,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (active && i->op == FENCE_GRID) {
                 w->waited_grid = true;
                 atomic_store(&m->any_waited_grid, true);
+            } else if (active && i->op == FENCE_ASYNC) {
+                proxy_fence(w);
             } else if (active && i->op) {
                 race_fence(w, active, i->op == FENCE_BLOCK ? ORDER_BLOCK : ORDER_ALL);
             }

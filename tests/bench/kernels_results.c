@@ -1,6 +1,7 @@
 /* The file of results: cells in it are done, so that a run can be cut off at any time and go on elsewhere. And the table. */
 #include "tests/bench/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 bool results_load(const char *path, json_t **ret, struct err *err)
@@ -89,8 +90,13 @@ static void add_row(struct buf *to, const json_t *cell)
     if (!judged && timed) {
         time_ns = json_num(timed, "ns", 0);
         estimated = false;
-        buf_fmt(to, " %.*f° | %.*f° | %.2f° |", time_ns < 10000 ? 2 : 1, time_ns / 1000, time_ns < 10000 ? 2 : 1, json_num(timed, "baseline_ns", 0) / 1000,
-                json_num(timed, "baseline_ns", 0) / time_ns);
+        const int places = time_ns < 10000 ? 2 : 1;
+        const double baseline_ns = json_num(timed, "baseline_ns", 0);
+        buf_fmt(to, " %.*f° |", places, time_ns / 1000);
+        if (baseline_ns > 0)
+            buf_fmt(to, " %.*f° | %.2f° |", places, baseline_ns / 1000, baseline_ns / time_ns);
+        else
+            buf_str(to, " - | - |");
     } else if (!judged) {
         buf_fmt(to, " failed: %.120s | | | | | | | | |\n", json_str(cell, "failed", "not done"));
         return;
@@ -105,10 +111,12 @@ static void add_row(struct buf *to, const json_t *cell)
     us(to, vllm_ns, false);
     ratio(to, !estimated && time_ns > 0 ? vllm_ns / time_ns : 0);
     ratio(to, json_num(cell, "attainable", 0));
-    us(to, json_num(roofline, "floor_ns", json_num(cell, "floor_ns", 0)), false);
-    double fraction = json_num(ceiling, "fraction", json_num(roofline, "fraction", time_ns > 0 ? json_num(cell, "floor_ns", 0) / time_ns : 0));
+    /* The judge's floor is never less than an empty launch; here it is what bytes and operations take. */
+    const double floor_ns = fmax(json_num(roofline, "memory_ns", json_num(cell, "floor_ns", 0)), json_num(roofline, "compute_ns", 0));
+    us(to, floor_ns, false);
+    double fraction = json_num(ceiling, "fraction", time_ns > 0 ? floor_ns / time_ns : 0);
     if (fraction > 0)
-        buf_fmt(to, " %s%.0f %% |", estimated ? "~" : "", 100 * fraction);
+        buf_fmt(to, " %s%.*f %% |", estimated ? "~" : "", fraction < 0.02 ? 1 : 0, 100 * fraction);
     else
         buf_str(to, " - |");
     add_aims(to, cell);

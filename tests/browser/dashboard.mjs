@@ -41,8 +41,8 @@ async function everyPage(context, base, fake, complaints) {
     const begun = Date.now();
     if (!['submit', 'overview', 'job', 'grid', 'no-kernel'].includes(name))
       await until(async () => (await text(page, '#main')).includes('<img src=x'), `${name}: the hostile text, as text`);
-    ok((await page.locator('#main h1').count()) >= 1, `${name}: a heading`);
-    ok((await page.title()).endsWith('– Proteus'), `${name}: a title`);
+    await until(async () => (await page.locator('#main h1').count()) >= 1, `${name}: a heading`);
+    await until(async () => (await page.title()).endsWith('– Proteus'), `${name}: a title`);
     await page.evaluate(() => {
       for (const d of document.querySelectorAll('#main details')) d.open = true;
     });
@@ -77,10 +77,8 @@ async function liveUpdates(context, base, fake, complaints) {
   await until(async () => (await text(page, '.log-box')).includes(`wanted 0.98`), 'the log');
   ok((await text(page, '#main')).includes('estimate'), 'an emulated figure is called an estimate');
   is(await page.locator('#main .evidence.measured').count(), 0, 'nothing emulated is called measured');
-  ok(
-    (await page.locator('.plot[role=img]').first().getAttribute('aria-label')).includes(`${had + 16} candidates`),
-    'the plot says what it shows',
-  );
+  const plot = page.locator('.plot[role=img]').first();
+  await until(async () => (await plot.getAttribute('aria-label')).includes(`${had + 16} candidates`), 'the plot says what it shows');
   fake.judge(had + 17, { notes: EVIL, verdict: { code: EVIL, text: EVIL } });
   await until(async () => (await text(page, '[aria-label="Candidates"]')).includes('<img src=x'), 'a hostile verdict, as text');
   const before = fake.lastId;
