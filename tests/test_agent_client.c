@@ -295,6 +295,17 @@ static void no_call_is_made_that_cannot_be_paid(void)
     check(!q.ok && q.err.code == ERR_TOO_LARGE && llm_usage_total(&q.account.usage) <= 200 && q.account.tries >= 1);
 }
 
+/* Thoughts are spent too, also where the stream breaks before it says how many. */
+static void thoughts_of_a_broken_stream_are_charged(void)
+{
+    struct llm_config c = config_for("openai");
+    c.retries = 0;
+#define THOUGHT "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"so\"}}]}\n\n"
+    llm_server_play(&server, dir, (const char *const[]){"as raw\nheader Content-Type: text/event-stream\nfill 64000\n---\n" THOUGHT THOUGHT ":\n", NULL});
+    cleanup(outcome) struct outcome o = ask_with(&c, (struct llm_call){0});
+    check(!o.ok && o.account.usage.estimated && o.account.usage.output > 500 && o.account.usage.output <= 4000);
+}
+
 /* ---- vectors ---- */
 
 static void vectors_are_read_figure_by_figure(void)
@@ -429,6 +440,7 @@ int main(int argc, char **argv)
     calls_can_be_stopped();
     no_call_is_made_that_cannot_be_paid();
     settings_are_checked();
+    thoughts_of_a_broken_stream_are_charged();
     vectors_are_read_figure_by_figure();
     a_promise_of_an_answer_is_none();
     events_come_in_any_portions();

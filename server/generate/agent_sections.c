@@ -169,13 +169,16 @@ static void add_times(struct buf *to, const struct gen_input *in, double time_ns
     buf_str(to, ".\n");
 }
 
-static void add_figures(struct buf *to, const json_t *figures)
+/* They hold names of kernels and workspaces, which are their author's. */
+static void add_figures(struct prompt *p, enum agent_section s, const json_t *figures)
 {
+    struct buf *to = NULL;
     static const char *const keys[] = {"bound", "occupancy", "resources", "roofline"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *v = json_object_get(figures, keys[i]);
         if (!v || json_is_null(v))
             continue;
+        to = to ? to : prompt_part(p, s, true, "its figures");
         buf_fmt(to, "%s: ", keys[i]);
         add_json(to, v);
         buf_str(to, "\n");
@@ -194,20 +197,21 @@ static void section_best(struct prompt *p, const struct agent_input *a)
         add_times(to, in, b->time_ns);
         if (in->baseline_ns > 0 && b->time_ns >= in->baseline_ns)
             buf_str(to, "It is right, but no better than the baseline.\n");
-        add_figures(to, b->figures);
+        add_figures(p, SECTION_BEST, b->figures);
         add_source(p, SECTION_BEST, "source of the best candidate", b->candidate);
     } else {
         if (in->baseline_ns > 0)
             buf_fmt(to, "There is no right candidate yet. The baseline takes %.0f ns%s. Here it is.\n", in->baseline_ns, in->measured ? "" : " (estimated)");
         else
             buf_str(to, "Nothing was judged of this shape yet. Here is the baseline.\n");
-        add_figures(to, a->baseline_figures);
+        add_figures(p, SECTION_BEST, a->baseline_figures);
         add_source(p, SECTION_BEST, "source of the baseline", a->baseline);
     }
 }
 
-static void add_step_counts(struct buf *to, const json_t *figures)
+static void add_step_counts(struct prompt *p, const json_t *figures)
 {
+    struct buf *to = prompt_part(p, SECTION_TIME, true, "figures of its steps");
     const json_t *steps = json_object_get(json_object_get(figures, "terms"), "steps"), *counts = json_object_get(figures, "counts"), *step;
     size_t i;
     json_array_foreach(steps, i, step) {
@@ -276,7 +280,7 @@ static void section_time(struct prompt *p, const struct agent_input *a)
         return;
     struct buf *to = prompt_part(p, SECTION_TIME, false, "");
     buf_fmt(to, "## Where its time goes\nOf the %s above.\n", best >= 0 ? "candidate" : "baseline");
-    add_step_counts(to, figures);
+    add_step_counts(p, figures);
     add_lines(p, json_object_get(figures, "lines"), json_str(best >= 0 ? a->in->past[best].candidate : a->baseline, "source", NULL));
 }
 
@@ -410,7 +414,7 @@ static void add_parent(struct prompt *p, const struct gen_input *in, int index, 
     if (x->time_ns > 0) {
         struct buf *to = prompt_part(p, SECTION_MOVE, false, "");
         add_times(to, in, x->time_ns);
-        add_figures(to, x->figures);
+        add_figures(p, SECTION_MOVE, x->figures);
     }
 }
 

@@ -166,6 +166,7 @@ struct trial {
     struct sse sse;
     struct buf whole;                    /* of an endpoint that does not stream */
     size_t raw_bytes;
+    int64_t events;
     bool is_stream, too_large, garbage;
 };
 
@@ -183,6 +184,7 @@ static bool on_event(void *ctx, const char *name, const char *data, size_t size)
     struct err err = {0};
     cleanup(json) json_t *doc = NULL;
     (void)name;
+    t->events++;
     if (!strcmp(data, "[DONE]")) {
         t->answer.ended = true;
         return true;
@@ -338,6 +340,11 @@ static void note_try(struct llm_account *a, const struct trial *t, const struct 
     bool charged = outcomes[o].charged && end->sent && (o != TRY_STOPPED || end->how == HTTP_CANCELLED);
     if (charged) {
         struct llm_usage u = usage_judge(&t->answer.said, text_bytes(t->call), t->answer.text.size, t->output_tokens);
+        /* A stream that was left before it told its figures: it had at least a token an event, be they thoughts that we do not keep. */
+        if ((o != TRY_ANSWERED || t->too_large) && t->is_stream && u.output < t->events) {
+            u.output = t->events < t->output_tokens ? t->events : t->output_tokens;
+            u.estimated = true;
+        }
         llm_usage_add(&a->usage, &u);
         json_put(entry, "usage", llm_usage_encode(&u));
     }
