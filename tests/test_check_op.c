@@ -11,6 +11,8 @@ static struct op_set ops;
 
 static void same(json_t *doc) { json_put_str(doc, "description", "the same"); }
 static void loose(json_t *doc) { json_put(doc, "tolerance", json_pack("{s:{s:i,s:i}}", "y", "max", 1, "rms", 1)); }
+static void no_bytes(json_t *doc) { json_put_str(doc, "bytes", "0"); }
+static void few_bytes(json_t *doc) { json_put_str(doc, "bytes", "R*N"); }
 static void two_dtypes(json_t *doc)
 {
     json_put(json_object_get(doc, "dtypes"), "io", json_pack("[s,s]", "f16", "f32"));
@@ -53,6 +55,8 @@ static const struct {
     const char *replace, *with;        /* in baseline.cu */
     const char *says[2];
 } refused[] = {
+    {no_bytes, NULL, NULL, {"operator rmsnorm: its least bytes are 0 where its outputs alone have ", ""}},
+    {few_bytes, NULL, NULL, {"operator rmsnorm: its least bytes are ", "outputs alone"}},
     {loose, NULL, NULL, {"operator rmsnorm: canary ", "its tolerance is too loose"}},
     {same, "sum / N + eps", "sum / N", {"operator rmsnorm: its baseline is wrong in regime tiny (bf16): y: ", ""}},
     {same, "rsqrtf(", "no_such_function(", {"the baseline of rmsnorm: compile_error", ""}},
@@ -233,7 +237,7 @@ static void test_descriptions(void)
     check(judge_build_op(&config, request, &a, &err));
     check_str(a.where, "/op");
     check(strstr(buf_cstr(&a.why), "op.json: bytes: ") == buf_cstr(&a.why));
-    json_put_str(json_object_get(request, "op"), "bytes", "R*N");
+    json_put_str(json_object_get(request, "op"), "bytes", "8*R*N");
     json_put_str(json_object_get(request, "baseline"), "source", "extern \"C\" __global__ void rms_norm() { nonsense }");
     check(judge_build_op(&config, request, &b, &err));
     check_str(b.where, "/baseline");

@@ -108,6 +108,20 @@ static bool one_child(struct child_watch *w, const char *op_dir, const struct sh
     return false;
 }
 
+/* Outputs are written whole: a least work below that makes the roofline a floor that any figure passes. */
+static bool least_work(const struct shape *s, const struct tensor *tensors, struct err *err)
+{
+    int64_t bytes, flops, written = 0;
+    if (!shape_work(s, &bytes, &flops, err))
+        return false;
+    for (int t = 0; t < s->op->tensor_count; t++)
+        if (tensors[t].spec->role == OP_OUTPUT)
+            written += tensors[t].elements * dtype_bytes(tensors[t].dtype);
+    return (bytes > 0 && bytes >= written) ||
+           err_set(err, ERR_UNPROCESSABLE, "operator %s: its least bytes are %lld where its outputs alone have %lld: \"bytes\" counts all that must be read and written",
+                   s->op->name, (long long)bytes, (long long)written);
+}
+
 /* *ret_where: what is at fault where this fails with ERR_UNPROCESSABLE. */
 static bool one_choice(const struct judge_config *config, struct child_watch *w, const char *op_dir, const struct op *op, const enum dtype *dtypes,
                        json_t **ret, const char **ret_where, struct err *err)
@@ -116,7 +130,7 @@ static bool one_choice(const struct judge_config *config, struct child_watch *w,
     struct tensor tensors[OP_MAX_TENSORS];
     cleanup(sets) struct sets outputs = {.op = op};
     *ret_where = "/op";
-    if (!canary_shape(op, dtypes, &s, err) || !shape_tensors(&s, tensors, err))
+    if (!canary_shape(op, dtypes, &s, err) || !shape_tensors(&s, tensors, err) || !least_work(&s, tensors, err))
         return false;
     *ret_where = "/baseline";
     if (!run_baseline(config, &s, tensors, &outputs, err))
