@@ -9,7 +9,7 @@
  *
  * Not thread-safe: readers together or one writer alone. A lesson whose text changed is added again, and its old entry is dead.
  */
-#include "know/internal.h"
+#include "know/index_inside.h"
 
 #include "core/rng.h"
 
@@ -18,44 +18,10 @@
 #define BM25_K1 1.2
 #define BM25_B 0.6
 #define TYPICAL_WORDS 45.0               /* terms of a lesson: what lengths are measured by */
-#define IMPACT_SCALE 100.0               /* of BM25's impact, at most 1 + k1 */
-#define COSINE_SCALE 1000.0
 #define TAG_SCALE 200.0
-#define MOST_POSTINGS 100000             /* read for one kind of one query */
-#define LIST_DEPTH 120                   /* of each ranked list */
-#define RRF_K 60.0
 #define ACTION_WEIGHT 0.8
 #define TAG_WORDS_WEIGHT 0.7
-#define WEIGHT_TAGS 1.0
-#define WEIGHT_BM25 1.0
-#define WEIGHT_VECTORS 0.5
-#define WEIGHT_MODEL 1.0
-#define TRUST_FLOOR 0.75                 /* of the score that trust cannot take away */
 #define MOST_DOCS (1 << 24)
-
-enum kind { KIND_TERM, KIND_NGRAM, KIND_TAG, KIND_TAG_BELOW };
-struct postings { uint64_t key; uint32_t count, capacity; uint32_t *items; };
-/* What decides whether a lesson is looked at at all, small enough for all of them to lie in a cache: tags that can exclude; more: there are more of them. */
-#define GATE_TAGS 3
-struct gate { uint32_t tags[GATE_TAGS]; uint8_t state, tag_count; bool dead, more; };
-struct doc { char id[LESSON_ID_SIZE]; uint64_t content; int8_t *vector; float trust; uint8_t tag_count; uint32_t tags[LESSON_MAX_TAGS]; };
-
-struct index {
-    const struct thesaurus *thesaurus;
-    int count, capacity, dead, in_state[3];
-    int dim, vectors;                    /* of a model: figures of each; how many there are */
-    struct doc *docs;
-    struct gate *gates;
-    int *by_id, id_slots;                /* open addressing over docs; -1: empty */
-    struct postings *table;
-    int slots, used;
-    char (*tags)[LESSON_TAG_BYTES];
-    int tag_count, tag_capacity;
-    pthread_mutex_t lock;                /* guards spare alone: readers are many */
-    struct sums *spare;
-};
-/* Sums of a query, kept for the next: fresh pages cost more than the sums. */
-struct sums { struct sums *next; int capacity; float of[]; };
 
 struct index *index_new(const struct thesaurus *t)
 {
@@ -93,7 +59,7 @@ void index_free(struct index *ix)
 
 /* ---- tables ---- */
 
-static uint64_t hash_text(const char *text, uint64_t salt)
+uint64_t index_hash(const char *text, uint64_t salt)
 {
     uint64_t h = 0xcbf29ce484222325u ^ salt;
     for (; *text; text++)
@@ -101,13 +67,13 @@ static uint64_t hash_text(const char *text, uint64_t salt)
     return rng_mix(h);
 }
 
-static uint64_t key_of(enum kind kind, uint64_t hash)
+uint64_t index_key(enum kind kind, uint64_t hash)
 {
     uint64_t key = rng_mix(hash + kind);
     return key ? key : 1;                /* 0 is an empty slot */
 }
 
-static struct postings *slot_of(const struct index *ix, uint64_t key)
+struct postings *index_slot(const struct index *ix, uint64_t key)
 {
     int i = (int)(key & (uint64_t)(ix->slots - 1));
     while (ix->table[i].key && ix->table[i].key != key)
@@ -123,7 +89,7 @@ static void grow_table(struct index *ix)
     ix->table = xarray((size_t)ix->slots, sizeof *ix->table);
     for (int i = 0; i < n; i++)
         if (old[i].key)
-            *slot_of(ix, old[i].key) = old[i];
+            *index_slot(ix, old[i].key) = old[i];
     free(old);
 }
 
@@ -131,8 +97,8 @@ static void post(struct index *ix, enum kind kind, uint64_t hash, int doc, doubl
 {
     if (ix->used > ix->slots / 2)
         grow_table(ix);
-    uint64_t key = key_of(kind, hash);
-    struct postings *p = slot_of(ix, key);
+    uint64_t key = index_key(kind, hash);
+    struct postings *p = index_slot(ix, key);
     if (!p->key) {
         p->key = key;
         ix->used++;
@@ -147,7 +113,7 @@ static void post(struct index *ix, enum kind kind, uint64_t hash, int doc, doubl
 
 static int *id_slot(const struct index *ix, const char *id)
 {
-    int i = (int)(hash_text(id, 0) & (uint64_t)(ix->id_slots - 1));
+    int i = (int)(index_hash(id, 0) & (uint64_t)(ix->id_slots - 1));
     while (ix->by_id[i] >= 0 && strcmp(ix->docs[ix->by_id[i]].id, id))
         i = (i + 1) & (ix->id_slots - 1);
     return &ix->by_id[i];
@@ -167,8 +133,8 @@ static void grow_ids(struct index *ix)
 /* Tags are few and shared; the newest is looked for first. */
 static uint32_t tag_index(struct index *ix, const char *tag)
 {
-    uint64_t key = key_of(KIND_TAG, hash_text(tag, 1));
-    struct postings *p = slot_of(ix, key);           /* one posting: the tag's place */
+    uint64_t key = index_key(KIND_TAG, index_hash(tag, 1));
+    struct postings *p = index_slot(ix, key);           /* one posting: the tag's place */
     if (p->key)
         return p->items[0] >> 8;
     if (ix->tag_count == ix->tag_capacity) {
@@ -176,7 +142,7 @@ static uint32_t tag_index(struct index *ix, const char *tag)
         ix->tags = xrealloc(ix->tags, (size_t)ix->tag_capacity * sizeof *ix->tags);
     }
     snprintf(ix->tags[ix->tag_count], LESSON_TAG_BYTES, "%s", tag);
-    post(ix, KIND_TAG, hash_text(tag, 1), ix->tag_count, 1);
+    post(ix, KIND_TAG, index_hash(tag, 1), ix->tag_count, 1);
     return (uint32_t)ix->tag_count++;
 }
 
@@ -207,9 +173,9 @@ static void post_tag(struct index *ix, int doc, const char *tag)
     char above[LESSON_TAG_BYTES];
     double weight = TAG_SCALE * tag_facet_weight(tag_facet(tag)) / 8;
     snprintf(above, sizeof above, "%s", tag);
-    post(ix, KIND_TAG, hash_text(tag, 0), doc, weight);
+    post(ix, KIND_TAG, index_hash(tag, 0), doc, weight);
     for (char *slash = strrchr(above, '/'); slash && (*slash = 0, strchr(above, '/')); slash = strrchr(above, '/'))
-        post(ix, KIND_TAG_BELOW, hash_text(above, 0), doc, weight);
+        post(ix, KIND_TAG_BELOW, index_hash(above, 0), doc, weight);
 }
 
 static void add_text(const struct thesaurus *t, const json_t *lesson, struct terms *terms, struct terms *ngrams)
@@ -235,7 +201,7 @@ static void add_text(const struct thesaurus *t, const json_t *lesson, struct ter
 static uint64_t content_of(const json_t *lesson)
 {
     cleanup(str) char *tags = json_text(json_object_get(lesson, "tags") ? json_object_get(lesson, "tags") : json_null());
-    return hash_text(tags, hash_text(json_str(lesson, "action", ""), hash_text(json_str(lesson, "situation", ""), 2)));
+    return index_hash(tags, index_hash(json_str(lesson, "action", ""), index_hash(json_str(lesson, "situation", ""), 2)));
 }
 
 static void set_standing(struct index *ix, int doc, const json_t *lesson, bool is_new)
@@ -307,7 +273,7 @@ void index_put(struct index *ix, const json_t *lesson)
 
 /* ---- a model's vectors: a byte a figure, of length 127 ---- */
 
-static void quantise(const float *v, int dim, int8_t *to)
+void index_quantise(const float *v, int dim, int8_t *to)
 {
     double sum = 0;
     for (int i = 0; i < dim; i++)
@@ -326,7 +292,7 @@ bool index_set_vector(struct index *ix, const char *id, uint64_t content, const 
     ix->vectors += !ix->docs[doc].vector;
     free(ix->docs[doc].vector);
     ix->docs[doc].vector = xarray((size_t)dim, 1);
-    quantise(v, dim, ix->docs[doc].vector);
+    index_quantise(v, dim, ix->docs[doc].vector);
     return true;
 }
 
@@ -355,287 +321,7 @@ void index_move_vectors(struct index *to, struct index *from)
     }
 }
 
-static void want_vector(const struct index *ix, const struct index_query *q, float *sums)
-{
-    if (!q->vector || q->dim != ix->dim)
-        return;
-    cleanup(mem) void *memory = xarray((size_t)q->dim, 1);
-    int8_t *want = memory;
-    quantise(q->vector, q->dim, want);
-    for (int doc = 0; doc < ix->count; doc++) {
-        const int8_t *v = ix->docs[doc].vector;
-        int sum = 0;
-        for (int i = 0; v && i < q->dim; i++)
-            sum += v[i] * want[i];
-        sums[doc] = sum > 0 ? (float)sum / (127 * 127) : 0;
-    }
-}
 
 int index_count(const struct index *ix, enum lesson_state state) { return ix->in_state[state]; }
 bool index_is_stale(const struct index *ix) { return ix->dead > 64 && ix->dead > ix->count / 4; }
 const char *index_id(const struct index *ix, int doc) { return ix->docs[doc].id; }
-
-/* ---- finding ---- */
-
-enum { TAG_UNKNOWN, TAG_INDIFFERENT, TAG_CONTRADICTS, TAG_FITS };
-struct filter { const struct index *ix; const struct index_query *q; uint8_t *known; };
-
-static int judge_tag(const struct filter *f, const char *tag)
-{
-    int facet = tag_facet(tag);
-    bool asked = false;
-    if (!tag_facet_excludes(facet) || (f->q->loose >> facet & 1))
-        return TAG_INDIFFERENT;
-    for (int i = 0; i < f->q->tag_count; i++)
-        if (tag_facet(f->q->tags[i]) == facet) {
-            asked = true;
-            if (tag_match(f->q->tags[i], tag) > 0)
-                return TAG_FITS;
-        }
-    return asked ? TAG_CONTRADICTS : TAG_INDIFFERENT;
-}
-
-/* Of a facet, one tag that fits is enough; those that exclude are first, facet by facet in no order. */
-static bool passes(const struct filter *f, int doc)
-{
-    const struct gate *g = &f->ix->gates[doc];
-    const uint32_t *tags = g->more ? f->ix->docs[doc].tags : g->tags;
-    const int count = g->more ? f->ix->docs[doc].tag_count : g->tag_count;
-    unsigned fits = 0, contradicts = 0;
-    if (g->dead || (!f->q->ended_too && g->state != LESSON_ACTIVE))
-        return false;
-    for (int i = 0; i < count; i++) {
-        uint8_t *known = &f->known[tags[i]];
-        if (*known == TAG_UNKNOWN) {
-            const char *tag = f->ix->tags[tags[i]];
-            *known = (uint8_t)(judge_tag(f, tag) | tag_facet(tag) << 2);
-        }
-        if ((*known & 3) == TAG_FITS)
-            fits |= 1u << (*known >> 2);
-        else if ((*known & 3) == TAG_CONTRADICTS)
-            contradicts |= 1u << (*known >> 2);
-    }
-    return !(contradicts & ~fits);
-}
-
-struct want { const struct postings *p; double weight; };
-
-static int by_count(const void *a, const void *b)
-{
-    const struct want *x = a, *y = b;
-    return x->p->count != y->p->count ? (x->p->count < y->p->count ? -1 : 1) : x->p->key < y->p->key ? -1 : x->p->key > y->p->key;
-}
-
-static void add_up(struct want *wants, int count, float *sums)
-{
-    int64_t read = 0;
-    if (count)
-        qsort(wants, (size_t)count, sizeof *wants, by_count);
-    for (int w = 0; w < count; w++) {
-        const struct postings *p = wants[w].p;
-        if ((read += p->count) > MOST_POSTINGS)
-            return;
-        float weight = (float)wants[w].weight;
-        for (uint32_t i = 0; i < p->count; i++)
-            sums[p->items[i] >> 8] += weight * (float)(p->items[i] & 255);
-    }
-}
-
-struct ranked { int doc; float score; };
-
-static int by_score(const void *a, const void *b)
-{
-    const struct ranked *x = a, *y = b;
-    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->doc < y->doc ? -1 : x->doc > y->doc;
-}
-
-/* The LIST_DEPTH best that pass, best first. The list is a heap with the worst on top until it is sorted. */
-static int take_best(const struct filter *f, const float *sums, struct ranked *list)
-{
-    int n = 0;
-    float least = 0;                     /* more than this is needed: equal scores go to those that came first */
-    for (int doc = 0; doc < f->ix->count; doc++) {
-        struct ranked r = {doc, sums[doc]};
-        if (r.score <= least || !passes(f, doc))
-            continue;
-        int i;
-        if (n < LIST_DEPTH) {
-            for (i = n++; i > 0 && by_score(&list[(i - 1) / 2], &r) < 0; i = (i - 1) / 2)
-                list[i] = list[(i - 1) / 2];
-        } else {
-            for (i = 0;;) {
-                int child = 2 * i + 1;
-                if (child + 1 < n && by_score(&list[child], &list[child + 1]) < 0)
-                    child++;
-                if (child >= n || by_score(&r, &list[child]) >= 0)
-                    break;
-                list[i] = list[child];
-                i = child;
-            }
-        }
-        list[i] = r;
-        least = n == LIST_DEPTH ? list[0].score : 0;
-    }
-    if (n)
-        qsort(list, (size_t)n, sizeof *list, by_score);
-    return n;
-}
-
-static double rarity(const struct index *ix, const struct postings *p)
-{
-    return log(1 + (ix->count - (double)p->count + 0.5) / (p->count + 0.5));
-}
-
-static void want_terms(const struct index *ix, enum kind kind, const struct terms *t, bool concepts, float *sums)
-{
-    struct want *wants = xarray((size_t)t->count + 1, sizeof *wants);
-    int n = 0;
-    double sum = 0;
-    for (int i = 0; i < t->count; i++) {
-        const struct postings *p = slot_of(ix, key_of(kind, t->list[i].hash));
-        if (!p->count || (!concepts && (t->list[i].flags & TERM_CONCEPT)))
-            continue;
-        double weight = (kind == KIND_NGRAM ? 1 + log1p(t->list[i].weight) : t->list[i].weight) * fmax(rarity(ix, p), 1e-6);
-        wants[n++] = (struct want){p, weight};
-        sum += weight * weight;
-    }
-    for (int i = 0; i < n; i++)
-        wants[i].weight *= kind == KIND_NGRAM ? 1 / (COSINE_SCALE * sqrt(sum)) : 1 / IMPACT_SCALE;
-    add_up(wants, n, sums);
-    free(wants);
-}
-
-static void want_tags(const struct index *ix, const struct index_query *q, float *sums)
-{
-    struct want wants[LESSON_MAX_TAGS * 8];
-    int n = 0;
-    for (int i = 0; i < q->tag_count && n < LESSON_MAX_TAGS * 8 - 8; i++) {
-        char above[LESSON_TAG_BYTES];
-        const struct postings *p = slot_of(ix, key_of(KIND_TAG, hash_text(q->tags[i], 0))), *below = slot_of(ix, key_of(KIND_TAG_BELOW, hash_text(q->tags[i], 0)));
-        if (p->count)
-            wants[n++] = (struct want){p, 1};
-        if (below->count)
-            wants[n++] = (struct want){below, 0.6};
-        snprintf(above, sizeof above, "%s", q->tags[i]);
-        for (char *slash = strrchr(above, '/'); slash && (*slash = 0, strchr(above, '/')) && n < LESSON_MAX_TAGS * 8; slash = strrchr(above, '/'))
-            if ((p = slot_of(ix, key_of(KIND_TAG, hash_text(above, 0))))->count)
-                wants[n++] = (struct want){p, 0.6};
-    }
-    add_up(wants, n, sums);
-}
-
-#define LISTS 4
-#define FOUND_SLOTS 1024                 /* more than twice what they can hold */
-struct union_of { int count; struct found list[LISTS * LIST_DEPTH]; int16_t slots[FOUND_SLOTS]; };   /* slots: place in list + 1, by document */
-
-static struct found *found_of(struct union_of *u, int doc)
-{
-    unsigned i = (unsigned)(rng_mix((uint64_t)doc) & (FOUND_SLOTS - 1));
-    while (u->slots[i] && u->list[u->slots[i] - 1].doc != doc)
-        i = (i + 1) & (FOUND_SLOTS - 1);
-    if (!u->slots[i]) {
-        u->list[u->count] = (struct found){.doc = doc};
-        u->slots[i] = (int16_t)++u->count;
-    }
-    return &u->list[u->slots[i] - 1];
-}
-
-static int by_found(const void *a, const void *b)
-{
-    const struct found *x = a, *y = b;
-    return x->parts.score != y->parts.score ? (x->parts.score > y->parts.score ? -1 : 1) : x->doc < y->doc ? -1 : x->doc > y->doc;
-}
-
-/* Equal scores share a rank: tags alone often say the same of many. */
-static void take_list(const struct ranked *list, int n, double weight, int which, struct union_of *all)
-{
-    int rank = 0;
-    for (int i = 0; i < n; i++) {
-        rank = i && list[i].score == list[i - 1].score ? rank : i + 1;
-        struct found *f = found_of(all, list[i].doc);
-        f->parts.fused += weight / (RRF_K + rank);
-        if (which == 0)
-            f->parts.tag_rank = rank;
-        else if (which == 1) {
-            f->parts.bm25_rank = rank;
-            f->parts.bm25 = list[i].score;
-        } else if (which == 2) {
-            f->parts.vector_rank = rank;
-            f->parts.cosine = list[i].score;
-        } else {
-            f->parts.model_rank = rank;
-            f->parts.model_cosine = list[i].score;
-        }
-    }
-}
-
-static struct sums *sums_take(struct index *ix)
-{
-    pthread_mutex_lock(&ix->lock);
-    struct sums *s = ix->spare;
-    if (s)
-        ix->spare = s->next;
-    pthread_mutex_unlock(&ix->lock);
-    if (s && s->capacity >= ix->count)
-        return s;
-    free(s);
-    s = xalloc(sizeof *s + ((size_t)ix->count + 1) * sizeof s->of[0]);
-    s->capacity = ix->count;
-    return s;
-}
-
-static void sums_give(struct index *ix, struct sums *s)
-{
-    pthread_mutex_lock(&ix->lock);
-    s->next = ix->spare;
-    ix->spare = s;
-    pthread_mutex_unlock(&ix->lock);
-}
-
-int index_find(struct index *ix, const struct index_query *q, struct found *ret, int most)
-{
-    struct ranked list[LIST_DEPTH];
-    struct union_of all = {.count = 0};
-    cleanup(mem) void *known = xalloc((size_t)ix->tag_count + 1);
-    struct sums *sums = sums_take(ix);
-    const struct filter f = {ix, q, known};
-    static const double weights[] = {WEIGHT_TAGS, WEIGHT_BM25, WEIGHT_VECTORS, WEIGHT_MODEL};
-    for (int which = 0; which < LISTS; which++) {
-        if (which == 3 ? !q->vector : q->without >> which & 1)
-            continue;
-        memset(sums->of, 0, (size_t)ix->count * sizeof sums->of[0]);
-        if (which == 0)
-            want_tags(ix, q, sums->of);
-        else if (which == 3)
-            want_vector(ix, q, sums->of);
-        else
-            want_terms(ix, which == 1 ? KIND_TERM : KIND_NGRAM, which == 1 ? q->terms : q->ngrams, !(q->without & LESSON_PART_THESAURUS), sums->of);
-        int n = take_best(&f, sums->of, list);
-        take_list(list, n, weights[which], which, &all);
-    }
-    sums_give(ix, sums);
-    for (int i = 0; i < all.count; i++) {
-        struct lesson_parts *p = &all.list[i].parts;
-        p->trust = ix->docs[all.list[i].doc].trust;
-        p->score = p->fused * (q->without & LESSON_PART_TRUST ? 1 : TRUST_FLOOR + (1 - TRUST_FLOOR) * p->trust);
-    }
-    if (all.count)
-        qsort(all.list, (size_t)all.count, sizeof *all.list, by_found);
-    const int count = all.count < most ? all.count : most;
-    if (count)
-        memcpy(ret, all.list, (size_t)count * sizeof *ret);
-    return count;
-}
-
-double ngram_cosine(const struct terms *a, const struct terms *b)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (int i = 0; i < a->count; i++) {
-        aa += (double)a->list[i].weight * a->list[i].weight;
-        const struct term *same = terms_find(b, a->list[i].hash);
-        ab += same ? (double)a->list[i].weight * same->weight : 0;
-    }
-    for (int k = 0; k < b->count; k++)
-        bb += (double)b->list[k].weight * b->list[k].weight;
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
-}

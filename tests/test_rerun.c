@@ -207,6 +207,15 @@ static void test_measured(void)
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
+    /* Fewer occasions than a card's retest has, or not all of them in the published figure. */
+    cleanup(json) json_t *fewer = json_deep_copy(was), *unpooled = json_deep_copy(was);
+    json_array_remove(json_object_get(certificate_phase(fewer, "retest"), "occasions"), CERTIFICATE_OCCASIONS - 1);
+    json_put_int(json_object_get(fewer, "timing"), "occasions_pooled", CERTIFICATE_OCCASIONS - 1);
+    json_put_int(json_object_get(unpooled, "timing"), "occasions_pooled", 1);
+    check(!certificate_check(fewer, &err) && strstr(err.text, "its retest has 2 occasions"));
+    err = (struct err){0};
+    check(!certificate_check(unpooled, &err) && strstr(err.text, "not all of them in the published figure"));
+    err = (struct err){0};
     put_bundle(was);
     put_answer("ok", here);
     expect(__LINE__, 7, "correctness is confirmed");
