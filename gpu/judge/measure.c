@@ -62,6 +62,19 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 
 struct sample { double event_ns, wall_ns, mhz; uint64_t reasons; };
 
+/* A graph, or several, of the side: how long the baseline's take says how long the candidate's may. */
+static bool ask_graph(struct session *x, struct clocked *c, json_t *job, int64_t beside_ns, json_t **ret, struct verdict *v, struct err *err)
+{
+    struct judge *j = x->j;
+    const bool judged = side_is_judged(j, c->side);
+    const int64_t wall_ns = judged ? block_card_wall_ns(j, LIMIT_TIME_BLOCK_WALL_NS) : LIMIT_TIME_BLOCK_WALL_NS, from_ns = clock_mono_ns();
+    STEP(ask(x, c->side, job, beside_ns + wall_ns, ret, v, err));
+    const int64_t took_ns = clock_mono_ns() - from_ns;
+    if (!judged && !beside_ns && took_ns > j->card_block_ns)
+        j->card_block_ns = took_ns;
+    return true;
+}
+
 static bool block(struct session *x, struct clocked *c, struct sample *ret, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *answer = NULL;
@@ -69,7 +82,7 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
     c->side->timed_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
     json_put(job, "order_seed", judge_u64(c->side->timed_order));
-    STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
+    STEP(ask_graph(x, c, job, 0, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0),
            mhz = json_num(answer, "sm_clock_mhz", 0);
@@ -101,11 +114,13 @@ static bool warm_up(struct session *x, struct clocked *c, int64_t busy_ns, struc
     json_put(job, "order_seed", judge_u64(rng_at(x->order, 7, x->counter++)));
     json_put_int(job, "busy_ns", busy_ns);
     json_put_int(job, "cap_ns", WARM_CAP_NS);
-    STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    STEP(ask_graph(x, c, job, WARM_CAP_NS, &answer, v, err));
     double event = json_num(answer, "event_ns", 0);
     if (!(event > 0 && event < 1e12))
         return err_set(err, ERR_UPSTREAM, "the run child of the %s reports an impossible sample", c->side->name);
     c->per_launch_ns = event / launches;
+    if (!side_is_judged(x->j, c->side) && (int64_t)event > x->j->card_block_ns)
+        x->j->card_block_ns = (int64_t)event;
     return true;
 }
 
@@ -304,10 +319,11 @@ static bool prepare(struct session *x, struct verdict *v, struct err *err)
     spent(x, PART_CALIBRATE);
     STEP(setup_both(x, seed, 0, v, err));
     spent(x, PART_SET_UP);
-    STEP(warm_up(x, &x->mine, WARM_NS, v, err));
-    x->base.per_launch_ns = x->mine.per_launch_ns;
     if (!x->alone)
         STEP(warm_up(x, &x->base, WARM_NS, v, err));
+    STEP(warm_up(x, &x->mine, WARM_NS, v, err));
+    if (x->alone)
+        x->base.per_launch_ns = x->mine.per_launch_ns;
     spent(x, PART_WARM_UP);
     int64_t more = measure_launches(x);
     if (more) {
@@ -324,8 +340,8 @@ static bool attempts(struct session *x, struct judge_timing *ret, struct verdict
     STEP(watch(x, "before", v, err));
     for (int i = 0; i < CONTROL_RUNS && !valid; i++) {
         if (i) {                        /* after a longer warm-up: 0.1 s, then 0.4 s */
-            STEP(warm_up(x, &x->mine, WARM_NS << 2 * i, v, err));
             STEP(warm_up(x, &x->base, WARM_NS << 2 * i, v, err));
+            STEP(warm_up(x, &x->mine, WARM_NS << 2 * i, v, err));
             spent(x, PART_WARM_UP);
         }
         STEP(attempt(x, &valid, ret, v, err));
