@@ -161,8 +161,28 @@ static void the_modern_era_is_strict(void)
     check_int(ask(service.address, "GET", "/mcp", NULL, NULL, &answer), 405);
     check_int(ask(service.address, "DELETE", "/mcp", NULL, NULL, &answer), 405);
     check_int(ask(service.address, "POST", "/mcp", JSON_TYPE "Origin: http://evil.example\r\n", BODY, &answer), 403);
-    check_int(ask(service.address, "POST", "/mcp", JSON_TYPE, "{not json", &answer), 400);
     check_int(ask(service.address, "POST", "/mcp", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", &answer), 202);
+}
+
+/* What is no JSON has no id either: the answer says null, in the protocol's own form, and the connection goes on. */
+static void what_is_no_json_is_a_parse_error(void)
+{
+    cleanup(buf) struct buf deep = {0};
+    for (int i = 0; i < 4000; i++)
+        buf_str(&deep, "[");
+    const char *const bodies[] = {"{not json", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}x", " ",
+                                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", buf_cstr(&deep)};
+    static const char *const eras[] = {"", "MCP-Protocol-Version: 2025-11-25\r\n", V "Mcp-Method: ping\r\n"};
+    for (size_t i = 0; i < 3 * sizeof bodies / sizeof *bodies; i++) {
+        int status;
+        cleanup(json) json_t *doc = post(eras[i % 3], bodies[i / 3], &status);
+        check(status == 400 && code_of(doc) == -32700 && json_is_null(json_object_get(doc, "id")) && !result_of(doc));
+        check_str(json_str(doc, "jsonrpc", ""), "2.0");
+        if (code_of(doc) != -32700)
+            fprintf(stderr, "body %zu: %d\n", i / 3, status);
+    }
+    check_int(ask(service.address, "POST", "/v1/shape-hash", JSON_TYPE, "{not json", &answer), 400);
+    check(strstr(answer.body.data, "\"type\"") != NULL);       /* a problem elsewhere, as before */
 }
 
 static void tools_with_wrong_arguments(void)
@@ -302,6 +322,7 @@ int main(void)
     tools_are_described();
     the_modern_era();
     the_modern_era_is_strict();
+    what_is_no_json_is_a_parse_error();
     tools_with_wrong_arguments();
     a_candidate_is_waited_for();
     lessons_are_there_where_knowledge_is();
