@@ -42,6 +42,7 @@ struct judge_side {
     json_t *resources;                  /* by launch of the plan, for the run child */
     bool shaped, open_asked, opened, loaded;
     bool runs_regime;                   /* the baseline's run of a regime was asked and not yet taken */
+    bool has_inputs;                    /* of the regime that it runs next */
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
@@ -112,6 +113,8 @@ struct judge {
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
+    uint64_t chain_seed;                /* of the probe's first chained launch, whose inputs were made while no card waited for them */
+    void *chain_made[OP_MAX_TENSORS];
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
     uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
@@ -258,13 +261,19 @@ bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
+ * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
+bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- probe.c ---- */
+/* Makes what needs no card. */
+bool probe_prepare(struct judge *j, struct err *err) MUST_CHECK;
+
+/* ---- comparison.c ---- */
 /* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
 int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* As outputs_difference, where atomics are declared: the tensor that is further apart than they excuse. */
 int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
-/* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
- * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
-bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* Copies what the baseline's run of a regime left, as what the candidate's errors are measured by. */
 void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
@@ -282,6 +291,8 @@ bool series(struct judge *j, const struct shared *typical_in, void *const *typic
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */
 bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* What the harness itself costs on this card, once a judgement, into j->calibration. */
+bool measure_calibrate(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* A job of a run child on a card, its fault taken and its time counted. */
 bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, const char *phase, int64_t wall_ns, json_t **ret,
                    struct verdict *v, struct err *err) MUST_CHECK;
