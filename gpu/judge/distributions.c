@@ -173,7 +173,7 @@ static bool check_padding(const json_t *doc, const char *where, struct err *err)
 static bool check_dist(const json_t *doc, const struct dist_kind *kind, const char *where, struct err *err)
 {
     static const struct { const char *key; unsigned by; } known[] = {
-        {"dist", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
+        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
         {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
     json_t *value;

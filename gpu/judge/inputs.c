@@ -62,6 +62,13 @@ static const json_t *dist_of(const struct op *op, const json_t *regime, const ch
     return NULL;
 }
 
+/* What holds of it where the tensor is stored in this dtype. */
+static const json_t *dist_in(const json_t *doc, enum dtype t)
+{
+    const json_t *own = json_object_get(json_object_get(doc, "for"), dtype_name(t));
+    return own ? own : doc;
+}
+
 static bool spec_is_float(const struct op *op, const struct op_tensor *t)
 {
     return dtype_is_float(t->letter >= 0 ? op->letters[t->letter].options[0] : t->fixed);
@@ -85,7 +92,25 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
         return err_set(err, ERR_INVALID, "%s: no distribution for \"%s\", here or in a base", where, t->name);
     char at[192];
     snprintf(at, sizeof at, "%s/inputs/%s", where, t->name);
-    return dist_check(doc, spec_is_float(op, t), at, err) && check_beyond(op, t, doc, at, err);
+    if (!dist_check(doc, spec_is_float(op, t), at, err) || !check_beyond(op, t, doc, at, err))
+        return false;
+    const json_t *own = json_object_get(doc, "for");
+    const char *key;
+    json_t *value;
+    if (own && !json_is_object(own))
+        return err_set(err, ERR_INVALID, "%s/for: must be an object by dtype", at);
+    json_object_foreach((json_t *)own, key, value) {
+        enum dtype dtype;
+        char inner[256];
+        snprintf(inner, sizeof inner, "%s/for/%.32s", at, key);
+        if (!dtype_parse(key, &dtype))
+            return err_set(err, ERR_INVALID, "%s: no such dtype", inner);
+        if (json_object_get(value, "for"))
+            return err_set(err, ERR_INVALID, "%s/for: once is enough", inner);
+        if (!dist_check(value, spec_is_float(op, t), inner, err) || !check_beyond(op, t, value, inner, err))
+            return false;
+    }
+    return true;
 }
 
 static bool check_regime(const struct op *op, int index, struct err *err)
@@ -173,7 +198,7 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
         const struct tensor *tensor = &tensors[t];
         if (tensor->spec->role == OP_OUTPUT)
             continue;
-        const json_t *how = dist_of(op, doc, tensor->spec->name);
+        const json_t *how = dist_in(dist_of(op, doc, tensor->spec->name), tensor->dtype);
         struct dist d = {.seed = seed, .stream = name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name)};
         if (!dist_parse(s, tensor, how, &d, err)) {
             inputs_free(op, made);
@@ -188,7 +213,7 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
         }
     }
     for (int t = 0; t < op->tensor_count; t++) {
-        const char *lengths = made[t] ? json_str(dist_of(op, doc, op->tensors[t].name), "beyond", NULL) : NULL;
+        const char *lengths = made[t] ? json_str(dist_in(dist_of(op, doc, op->tensors[t].name), tensors[t].dtype), "beyond", NULL) : NULL;
         int of = lengths ? op_tensor_index(op, lengths) : -1;
         if (of >= 0)
             fill_beyond(&tensors[t], made[t], &tensors[of], made[of]);
@@ -209,7 +234,7 @@ void inputs_rotatable(const struct op *op, const struct tensor *tensors, int reg
 {
     const json_t *doc = regime_at(op, regime, NULL);
     for (int t = 0; t < op->tensor_count; t++) {
-        const json_t *how = tensors[t].spec->role == OP_OUTPUT ? NULL : dist_of(op, doc, tensors[t].spec->name);
+        const json_t *how = tensors[t].spec->role == OP_OUTPUT ? NULL : dist_in(dist_of(op, doc, tensors[t].spec->name), tensors[t].dtype);
         ret_rotate[t] = how && dist_independent(how) && !json_object_get(how, "beyond") && dtype_is_float(tensors[t].dtype) && values_dense(&tensors[t]);
     }
 }

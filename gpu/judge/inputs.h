@@ -17,6 +17,8 @@
  *   {"dist":"indices", as "distinct"}                 integer tensors: values may come more than once
  *   "beyond": "LENGTHS" with any distribution of floats: where the tensor's second index is at or past the length that the integer
  *       input LENGTHS holds for its first, the element is NaN: what a cache holds past its end is no data
+ *   "for": {"DTYPE": {"dist":..}} with any distribution: where the tensor is stored in that dtype it has this one instead (what bf16
+ *       holds with ease may be below the smallest f16)
  *
  * Pure functions of their arguments; any thread.
  */
