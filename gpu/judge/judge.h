@@ -51,6 +51,7 @@ struct judge_config {
     const char *card_lock;              /* a file that judgements with one card share: who has it locked has the card. NULL: the card is ours */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
+    int64_t canaries_wall_ns;           /* of an operator's canaries, its reference with them; 0: the table's (tests shorten it) */
     int64_t sample_budget;              /* thread instructions of a launch, beyond which a sample of its blocks is emulated; 0: the table's */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };

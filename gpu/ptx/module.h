@@ -206,6 +206,7 @@ struct ptx_module {
     uint32_t func_shared_bytes;                               /* of module-scope variables, later of all .func too */
     uint32_t dynamic_shared;                                  /* where .extern .shared begins */
     bool copies_from_shared, copies_from_global, copies_to_global;   /* in bulk: proxy.c */
+    bool loads_strong;                                        /* volatile, relaxed or acquire: stale.c */
     bool home_ftz;
     uint8_t *wides; uint32_t wide_capacity;                   /* by slot / 128, of functions: it is of 8 bytes a lane */
     uint32_t tracked_count;                                   /* registers that may be read unwritten */

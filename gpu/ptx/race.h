@@ -25,6 +25,7 @@
 #define race_proxied ptx_run_race_proxied
 #define race_actor_copies ptx_run_race_actor_copies
 #define race_stored_unfenced ptx_run_race_stored_unfenced
+#define race_known ptx_run_race_known
 #define race_before ptx_run_race_before
 #define race_touched_bytes ptx_run_race_touched_bytes
 #define race_safe ptx_run_race_safe
@@ -63,6 +64,8 @@ struct unfenced { struct actor by; uint64_t offset; };
 bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, struct unfenced *ret);
 /* That actor's access is, or may be, ordered before what this warp does now. */
 bool race_before(const struct warp *w, uint32_t id);
+/* The same, exactly: a fence or a barrier has made it so. */
+bool race_known(const struct warp *w, const struct actor *a);
 /* All actors that are remembered of a buffer, until `visit` says false. */
 size_t race_touched_bytes(uint64_t bytes);
 void race_safe(struct warp *w);

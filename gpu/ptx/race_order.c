@@ -289,6 +289,16 @@ bool race_before(const struct warp *w, uint32_t id)
     return false;
 }
 
+bool race_known(const struct warp *w, const struct actor *a)
+{
+    struct order *o = w->block->worker->machine->order;
+    if (atomic_load_explicit(&o->forgets, memory_order_relaxed))
+        return true;
+    if (a->block != w->block->number)
+        return covered(o, a, w->horizon);
+    return a->warp == w->id || a->clock <= w->safe || a->clock <= w->seen[a->warp];
+}
+
 /* ---- stores and bulk copies ---- */
 void race_order_proxy(struct warp *w)
 {
