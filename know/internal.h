@@ -9,7 +9,7 @@
  *   retrieve.c  three ranked lists, fused, weighted, packed
  *   know.c      the open layer: the index beside the store, writes of lessons
  *   propose.c   a lesson from outside: its evidence is looked up and computed
- *   vectors.c   vectors by a model, where one is configured
+ *   vectors.c   vectors by a model, where one is configured; vectors_kept.c: over restarts
  *   notes.c     failure notes
  *   learn.c     what jobs left to be learnt from, worked off
  *   effects.c   main effects of a template's parameters (pure)
@@ -154,6 +154,12 @@ bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **
 #define EMBED_RETRY_NS ((int64_t)30000000000)
 /* The text's vector by the model, or NULL: there is no model, it failed or is asked by somebody else. The caller frees. */
 float *vector_of_query(struct know *k, const char *text, int *ret_dim);
+
+/* ---- vectors_kept.c ---- */
+/* What the model said of this text, before this process too; NULL: nobody asked it. The caller frees. */
+float *vector_kept(struct know *k, const char *id, const char *text, int *ret_dim);
+void vector_keep(const struct know *k, struct store_batch *b, const char *id, const char *text, const float *v, int dim);
+bool vectors_forget(struct know *k, struct err *err) MUST_CHECK;      /* all that are kept */
 
 /* ---- notes.c ---- */
 bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;

@@ -56,6 +56,7 @@ struct know_config {
      * to one text; else the module's own thread asks for many. NULL: hashed n-grams alone. Where it fails, they do.
      */
     bool (*embed)(void *ctx, const char *const *texts, int count, bool for_query, float **ret, int *ret_dim, struct err *err);
+    const char *embed_model;             /* its name: vectors are kept over restarts, and asked for anew of another model. NULL is a name too; borrowed */
     void *ctx;                           /* of all three */
 };
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */

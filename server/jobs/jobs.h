@@ -22,6 +22,7 @@
  *             "verdict":{...}|null,"figures":{...}|null,"pending"?: a verdict that is not decided yet,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
  *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
  *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
+ *             "profile"?: what the card's counters said of it (gpu/judge/judge.h), or {"not_done": why},
  *             "created","judged"|null,"decision"?: an admin's of a held one,
  *             {"decision":"released"|"refused","reason","by","time","job"?},"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
@@ -71,6 +72,7 @@ struct jobs_config {
     int64_t default_wall_seconds, max_wall_seconds;
     int estimates;                  /* of settings of a shape, by the emulator, before the first is measured; 0: none */
     int estimate_processes;         /* that make them at once */
+    bool profiles;                  /* a card's counters of the best candidate go into prompts and briefs, where the host permits it */
     const struct llm *llm;          /* the model that jobs of generator "llm" ask; NULL: none; borrowed */
     int64_t prompt_tokens;          /* the most of one prompt */
     int64_t default_tokens;         /* of a job of generator "llm" that names none */
@@ -134,7 +136,8 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
 /*
  * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
  * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
- * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
+ * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"},"counters"?}; new reference. counters "asked for": the profile of the job's
+ * best is made when the job has nothing else to do, and stands in a later brief.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
 /* Counts what a language model was asked outside of jobs: for the metrics. */
