@@ -8,8 +8,10 @@
  * first launches; so a sweep of reads over memory that nobody else uses follows it, twice the size of L2, and the timed graph starts
  * with an L2 full of foreign, clean lines. After the sample the sets are looked at (cuda_sets_check.c), and what was found ends the timing.
  */
+#include "core/clock.h"
 #include "core/hash.h"
 #include "gpu/device/cuda_sets.h"
+#include "gpu/device/spent.h"
 
 #include <string.h>
 
@@ -90,18 +92,32 @@ bool cuda_time_block(struct device_program *p, const struct device_time_block *h
     const int most = device_most_launches(s->count), launches = how->launches > most ? most : how->launches;
     s->launches = 0;
     /* The graph is made by the host while the card restores. */
+    const int64_t from_ns = clock_mono_ns();
     if (!sets_draw(p, how->order_seed, launches, err) || !sets_restore(p, err))
         return false;
+    spent_add(SPENT_DRAW, from_ns);
+    const int64_t graph_ns = clock_mono_ns();
     if (!sets_graph(p, launches, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
+    spent_add(SPENT_GRAPH, graph_ns);
+    const int64_t restore_ns = clock_mono_ns();
     if (!scrub(d, (uint32_t)random_u64(), p->local_bytes, err) || !sets_sweep(d, s, err) ||
         !CU(err, cuStreamSynchronize, d->stream))
         return false;
-    if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK || !sets_look_begin(p, err))
+    spent_add(SPENT_RESTORE, restore_ns);
+    const int64_t timed_ns = clock_mono_ns();
+    if (!sets_launch(p, &sample, fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
+    spent_add(SPENT_TIMED, timed_ns);
+    const int64_t look_ns = clock_mono_ns();
+    if (!sets_look_begin(p, err))
+        return false;
+    const int64_t clock_ns = clock_mono_ns();
     sets_clock(d, &sample);
+    spent_add(SPENT_CLOCK, clock_ns);
     if (!sets_look_end(p, sets_replays(), fault, err) || fault->code != VERDICT_OK)
         return fault->code != VERDICT_OK;
+    spent_add(SPENT_LOOK, look_ns);
     s->launches = launches;
     *ret = sample;
     return true;

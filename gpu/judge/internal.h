@@ -133,6 +133,7 @@ struct judge {
     int64_t card_counted_ns, card_waited_ns;
     int64_t start_up_ns;                /* of gpu_ns, until a run child's driver and context stood */
     int64_t card_run_ns;                /* what a guarded run of the baseline took on the card, by our clock; 0: not known */
+    int64_t card_block_ns;              /* what a timed graph of it took, with all that is done around it */
 };
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
@@ -219,6 +220,8 @@ bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, s
 bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 /* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
 int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
+/* The same of a graph of its launches, or some one at a time: by what the baseline's graphs took, which are as long and come first. */
+int64_t block_card_wall_ns(const struct judge *j, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;

@@ -257,12 +257,22 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
  * was allowed before there was a baseline to go by, which still holds where there is none. A slow but honest kernel, 64 times the baseline's
  * time with its copies, would be of no use to anybody: it may be called endless. A neighbour on the card is asked for before anyone is blamed.
  */
-int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns)
+static int64_t card_wall_ns(int64_t baseline_ns, int times, int64_t ceiling_ns)
 {
-    const int64_t usual_ns = j->card_run_ns * LIMIT_TIMES_BASELINE * runs;
-    if (!j->card_run_ns || usual_ns > ceiling_ns)
+    const int64_t usual_ns = baseline_ns * LIMIT_TIMES_BASELINE * times;
+    if (!baseline_ns || usual_ns > ceiling_ns)
         return ceiling_ns;
     return usual_ns > LIMIT_RUN_CUDA_LEAST_NS ? usual_ns : LIMIT_RUN_CUDA_LEAST_NS;
+}
+
+int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns)
+{
+    return card_wall_ns(j->card_run_ns, runs, ceiling_ns);
+}
+
+int64_t block_card_wall_ns(const struct judge *j, int64_t ceiling_ns)
+{
+    return card_wall_ns(j->card_block_ns, 1, ceiling_ns);
 }
 
 /* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */

@@ -3,6 +3,7 @@
  * fenced parts; what stands outside them is ours, numbers and names of the contract.
  */
 #include "server/generate/agent.h"
+#include "server/generate/target.h"
 
 #include <string.h>
 
@@ -135,25 +136,14 @@ static void section_operator(struct prompt *p, const struct gen_input *in)
 
 /* ---- the card ---- */
 
-/* Public limits by target. A row ends with what is worth knowing beyond numbers. */
-static const struct { const char *target; int sms, warps, blocks, shared_kib_sm, shared_kib_block, l2_mib; const char *more; } cards[] = {
-    {"sm_80", 108, 64, 32, 164, 163, 40, "cp.async from global to shared memory; mma.sync for bf16 and f16."},
-    {"sm_86", 84, 48, 16, 100, 99, 6, "cp.async; mma.sync."},
-    {"sm_89", 142, 48, 24, 100, 99, 72, "cp.async; mma.sync with fp8."},
-    {"sm_90a", 132, 64, 32, 228, 227, 50, "cp.async, bulk copies (TMA), clusters up to 8 blocks with distributed shared memory, wgmma. An H200 has 4.8 TB/s of DRAM, "
-                                          "about 0.35 us from DRAM to a register and 0.15 us from L2, half a microsecond for a launch in a graph."},
-    {"sm_100a", 148, 64, 32, 228, 227, 126, "as sm_90a, with tensor memory and tcgen05."},
-    {"sm_120", 170, 48, 24, 100, 99, 96, "cp.async, bulk copies; mma.sync."},
-};
-
 static void section_device(struct prompt *p, const struct gen_input *in)
 {
     struct buf *to = prompt_part(p, SECTION_DEVICE, false, "");
     buf_fmt(to, "## Card\n%s. A block has at most 1024 threads; a thread at most 255 registers; an SM 65536 registers.\n", in->shape->target);
-    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
-        if (!strcmp(cards[i].target, in->shape->target))
-            buf_fmt(to, "%d SMs (of the largest card of this target), each with %d warps, %d blocks and %d KiB of shared memory; a block at most %d KiB; %d MiB of L2. %s\n",
-                    cards[i].sms, cards[i].warps, cards[i].blocks, cards[i].shared_kib_sm, cards[i].shared_kib_block, cards[i].l2_mib, cards[i].more);
+    const struct target_limits *l = target_limits_of(in->shape->target);
+    if (l)
+        buf_fmt(to, "%d SMs (of the largest card of this target), each with %d warps, %d blocks and %d KiB of shared memory; a block at most %d KiB; %d MiB of L2. %s\n",
+                l->sms, l->warps, l->blocks, l->shared_kib_sm, l->shared_kib_block, l->l2_mib, l->more);
     if (!in->measured)
         buf_str(to, "There is no card here: times are estimates of an emulator, which counts sectors, conflicts and instructions. They order candidates, no more.\n");
 }
