@@ -124,6 +124,7 @@ void index_move_vectors(struct index *to, struct index *from);
 double ngram_cosine(const struct terms *a, const struct terms *b);
 
 /* ---- know.c ---- */
+#define UNDECIDED_KEPT 512
 struct know {
     struct know_config config;
     struct store *store;
@@ -138,6 +139,8 @@ struct know {
     atomic_bool stopping;
     atomic_int_fast64_t embed_failures, embed_fallbacks, embed_after_ns;   /* after: no query asks the model before */
     atomic_bool embed_asking;            /* by a query: one at a time */
+    uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
+    int undecided_at;
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */

@@ -207,15 +207,13 @@ static bool is_stopping(void *ctx)
 }
 
 /* On the knowledge layer's thread. */
-static bool measure_again(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+static bool measure_again(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err)
 {
     struct server *s = ctx;
     struct comparison c;
     if (!jobs_measure(s->jobs, a, b, is_stopping, s, &c, err))
         return false;
-    *ret_ratio = c.ratio;
-    *ret_low = c.low;
-    *ret_high = c.high;
+    *ret = (struct lesson_comparison){c.ratio, c.low, c.high, c.measured};
     return true;
 }
 

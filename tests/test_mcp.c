@@ -135,6 +135,8 @@ static void the_modern_era_is_strict(void)
         {V M "Mcp-Name: start_job\r\n", BODY, 400, -32020},
         {V M "Mcp-Name: =?base64?c3RhcnRfam9i?=\r\n", BODY, 400, -32020},
         {V M "Mcp-Name: =?base64?%%%?=\r\n", BODY, 400, -32020},
+        {V M "Mcp-Name: =?base64?bGlzdF9vcGVyYXRvcnMAc3RhcnRfam9i?=\r\n", BODY, 400, -32020},      /* the name, a zero, another name */
+        {V M N "Mcp-Session-Id: somebody-else\r\nLast-Event-ID: 7\r\n", BODY, 200, 0},              /* there are no sessions */
         {V M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\"}}", 400, -32602},
         {V M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"}}}", 400, -32602},
         {"MCP-Protocol-Version: 2031-01-01\r\n" M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2031-01-01\","

@@ -147,7 +147,7 @@ void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *accou
  * How much faster candidate a is than b, of one shape, measured side by side now (or estimated, where both were). Waits for a judge.
  * ERR_UNPROCESSABLE: they cannot be compared here.
  */
-struct comparison { double ratio, low, high; };
+struct comparison { double ratio, low, high; bool measured; };
 bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
