@@ -328,11 +328,13 @@ static struct ruling rule_measured(struct know *k, const json_t *a, const json_t
     const uint64_t mark = pair_mark(a, b);
     if (!k->config.measure || was_undecided(k, mark) || !find_comparable(k, a, b, &x, &y) || !k->config.measure(k->config.ctx, x, y, &c, &err))
         return r;
+    k->measured_again++;
     if (c.low > 1 || c.high < 1) {
         r.winner = c.low > 1 ? FIRST : SECOND;
         snprintf(r.reason, sizeof r.reason, "%s again: %.40s is %.4g [%.4g, %.4g] times as fast as %.40s", c.measured ? "measured" : "estimated", x, c.ratio, c.low,
                  c.high, y);
     } else {
+        k->measured_same++;
         k->undecided[k->undecided_at] = mark;
         k->undecided_at = (k->undecided_at + 1) % UNDECIDED_KEPT;
     }

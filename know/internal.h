@@ -138,6 +138,7 @@ struct know {
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
     atomic_int_fast64_t embed_failures, embed_fallbacks, embed_after_ns;   /* after: no query asks the model before */
+    atomic_int_fast64_t measured_again, measured_same;       /* contradictions that the judge was asked about; and where it saw no difference */
     atomic_bool embed_asking;            /* by a query: one at a time */
     uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
     int undecided_at;

@@ -154,5 +154,5 @@ bool know_consolidate(struct know *k, int *ret_steps, struct err *err) MUST_CHEC
 bool know_undo(struct know *k, const char *step, const char *by, json_t **ret, struct err *err) MUST_CHECK;
 /* Asks the model for the vectors of lessons that have none, in the caller's thread; *ret_count: how many got one. */
 bool know_embed(struct know *k, int *ret_count, struct err *err) MUST_CHECK;
-/* For /metrics: {"active","superseded","retired","vectors","embed_failures","embed_fallbacks"}; new reference. */
+/* For /metrics: {"active","superseded","retired","vectors","embed_failures","embed_fallbacks","measured_again","measured_same"}; new reference. */
 json_t *know_stats(struct know *k);

@@ -221,8 +221,6 @@ DEFINE_CLEANUP(recalled, struct recalled, recalled_done(it))
 /* ---- profile.c: what the card's counters say of the best candidate ---- */
 /* Whether a measured candidate has none yet, and may get one. */
 bool profile_lacks(struct jobs *j, const json_t *record);
-/* Of a job of external candidates: that it makes the profile of its best when it has nothing else to do. Returns at once. */
-void profile_wish(struct jobs *j, const char *job);
 /* False: there is nothing to do. True: *ret is the step's result; the step is to be done again where that is STEP_GO. */
 bool profile_best(struct run *r, int index, enum step_result *ret);
 

@@ -136,10 +136,12 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
 /*
  * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
  * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
- * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"},"counters"?}; new reference. counters "asked for": the profile of the job's
- * best is made when the job has nothing else to do, and stands in a later brief.
+ * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"},"counters"?}; new reference. counters "not read": what the card's counters say
+ * of the job's best is not known, and would be after jobs_want_profile.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
+/* A job of external candidates reads the card's counters of its best when it has nothing else to do; at its expense. Returns at once. */
+void jobs_want_profile(struct jobs *j, const char *job);
 /* Counts what a language model was asked outside of jobs: for the metrics. */
 struct llm_account;
 void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *account);

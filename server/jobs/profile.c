@@ -23,7 +23,7 @@ bool profile_lacks(struct jobs *j, const json_t *record)
     return may && record && !json_object_get(record, "profile") && strcmp(json_str(figures, "evidence", ""), "measured") == 0;
 }
 
-void profile_wish(struct jobs *j, const char *job)
+void jobs_want_profile(struct jobs *j, const char *job)
 {
     pthread_mutex_lock(&j->lock);
     for (struct entry *e = j->head; e; e = e->next)
