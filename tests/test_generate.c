@@ -91,7 +91,7 @@ static void judge(struct play *p, struct gen_proposal *g, cost_fn *cost)
     p->keep[i][0] = json_incref(g->candidate);
     p->keep[i][1] = json_incref(g->origin);
     p->keep[i][2] = json_pack("{s:s,s:[{s:s,s:i,s:i}]}", "bound", "latency", "resources", "kernel", "k", "registers", 48, "spill_bytes", 0);
-    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2], NULL};
+    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2], NULL, NULL};
     if (ns > 0 && (!p->best || ns < p->best))
         p->best = ns;
 }
@@ -354,9 +354,9 @@ static void test_repeats(void)
     struct gen_past mixed[HISTORY];
     cleanup(json) json_t *odd = json_pack("{s:s,s:{s:i}}", "template", "rows", "params", "ROWS", 3);
     cleanup(json) json_t *other = json_pack("{s:s}", "template", "no_such");
-    mixed[0] = (struct gen_past){"cand_b", odd, NULL, VERDICT_OK, 6000, 1, NULL, NULL};
-    mixed[1] = (struct gen_past){"cand_o", odd, odd, VERDICT_OK, 1, 1, NULL, NULL};
-    mixed[2] = (struct gen_past){"cand_p", odd, other, VERDICT_OK, 1, 1, NULL, NULL};
+    mixed[0] = (struct gen_past){"cand_b", odd, NULL, VERDICT_OK, 6000, 1, NULL, NULL, NULL};
+    mixed[1] = (struct gen_past){"cand_o", odd, odd, VERDICT_OK, 1, 1, NULL, NULL, NULL};
+    mixed[2] = (struct gen_past){"cand_p", odd, other, VERDICT_OK, 1, 1, NULL, NULL, NULL};
     memcpy(mixed + 3, p.past, (size_t)p.count * sizeof *mixed);
     struct gen_input a = input_of(&s, &p, 5), b = input_of(&s, &p, 5);
     b.past = mixed;

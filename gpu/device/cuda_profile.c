@@ -39,7 +39,7 @@ static const char *const metrics[PROFILE_ITEMS] = {
 #define X(name, metric) metric,
     PROFILE_FIGURES(X)
 #undef X
-#define X(name, what) PROFILE_STALL_METRIC(#name),
+#define X(name) PROFILE_STALL_METRIC(#name),
     PROFILE_STALLS(X)
 #undef X
 };

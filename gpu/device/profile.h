@@ -21,34 +21,18 @@
     X(warp_instructions, "smsp__inst_executed.sum")                               \
     X(shared_bank_conflicts, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum")
 
-/* X(name, what a warp waits for): cycles that a warp spent so for each instruction that it issued. */
+/* X(name): cycles that a warp spent waiting so for each instruction that it issued. */
 #define PROFILE_STALL_METRIC(name) "smsp__average_warps_issue_stalled_" name "_per_issue_active.ratio"
-#define PROFILE_STALLS(X)                                                   \
-    X(long_scoreboard, "global or local memory")                            \
-    X(short_scoreboard, "shared memory or a slow unit")                     \
-    X(wait, "an instruction of fixed latency")                              \
-    X(barrier, "the block's other warps, at a barrier")                     \
-    X(membar, "a memory fence")                                             \
-    X(lg_throttle, "room in the queue for global and local memory")         \
-    X(mio_throttle, "room in the queue for shared memory and slow units")   \
-    X(tex_throttle, "room in the queue for texture and surface memory")     \
-    X(math_pipe_throttle, "a busy arithmetic unit")                         \
-    X(gmma, "a matrix unit")                                                \
-    X(imc_miss, "a constant not in its cache")                              \
-    X(no_instruction, "its next instruction to be fetched")                 \
-    X(branch_resolving, "where a branch goes")                              \
-    X(dispatch_stall, "the dispatcher")                                     \
-    X(drain, "its stores, at its end")                                      \
-    X(sleeping, "a sleep of its own")                                       \
-    X(not_selected, "nothing: another warp went first")                     \
-    X(selected, "nothing: it issued")                                       \
-    X(misc, "something else")
+#define PROFILE_STALLS(X)                                                                                                        \
+    X(long_scoreboard) X(short_scoreboard) X(wait) X(barrier) X(membar) X(lg_throttle) X(mio_throttle) X(tex_throttle)            \
+    X(math_pipe_throttle) X(gmma) X(imc_miss) X(no_instruction) X(branch_resolving) X(dispatch_stall) X(drain) X(sleeping)       \
+    X(not_selected) X(selected) X(misc)
 
 enum profile_item {
 #define X(name, metric) PROFILE_##name,
     PROFILE_FIGURES(X)
 #undef X
-#define X(name, what) PROFILE_STALL_##name,
+#define X(name) PROFILE_STALL_##name,
     PROFILE_STALLS(X)
 #undef X
     PROFILE_ITEMS

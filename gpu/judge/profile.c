@@ -19,7 +19,7 @@ static const char *const names[PROFILE_ITEMS] = {
 #define X(name, metric) #name,
     PROFILE_FIGURES(X)
 #undef X
-#define X(name, what) #name,
+#define X(name) #name,
     PROFILE_STALLS(X)
 #undef X
 };

@@ -126,7 +126,7 @@ static bool same_header(const struct request *req, const char *name, const char 
 {
     const char *value = req->header(req, name);
     cleanup(buf) struct buf text = {0};
-    return value && want && header_decode(value, &text) && !strcmp(buf_cstr(&text), want);
+    return value && want && header_decode(value, &text) && text.size == strlen(want) && !memcmp(buf_cstr(&text), want, text.size);
 }
 
 /* False: the response is set. */

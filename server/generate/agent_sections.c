@@ -9,7 +9,6 @@
 
 #define SOURCE_BYTES_MOST ((size_t)64 << 10)
 #define LOG_BYTES_MOST 2000
-#define LINE_BYTES_MOST 160
 #define FAILURES_SHOWN 6
 #define LESSONS_SHOWN 16
 #define NOTES_SHOWN 6
@@ -197,81 +196,6 @@ static void section_best(struct prompt *p, const struct agent_input *a)
         add_figures(p, SECTION_BEST, a->baseline_figures);
         add_source(p, SECTION_BEST, "source of the baseline", a->baseline);
     }
-}
-
-static void add_step_counts(struct prompt *p, const json_t *figures)
-{
-    struct buf *to = prompt_part(p, SECTION_TIME, true, "figures of its steps");
-    const json_t *steps = json_object_get(json_object_get(figures, "terms"), "steps"), *counts = json_object_get(figures, "counts"), *step;
-    size_t i;
-    json_array_foreach(steps, i, step) {
-        buf_fmt(to, "step %zu, estimated terms: ", i);
-        add_json(to, step);
-        buf_str(to, "\n");
-    }
-    json_array_foreach(counts, i, step) {
-        buf_fmt(to, "step %zu, counted by the emulator (a sector is 32 bytes): ", i);
-        add_json(to, step);
-        buf_str(to, "\n");
-    }
-}
-
-/* The text of line `number` of a source, without its indent; *ret_bytes 0: there is no such line. */
-static const char *line_of(const char *source, int64_t number, size_t *ret_bytes)
-{
-    *ret_bytes = 0;
-    for (int64_t i = 1; source && i < number; i++)
-        source = (source = strchr(source, '\n')) ? source + 1 : NULL;
-    if (!source || number < 1)
-        return "";
-    source += strspn(source, " \t");
-    *ret_bytes = strcspn(source, "\n");
-    return source;
-}
-
-/* A line's figures, those that are not 0, and what stands there. */
-static void add_line(struct buf *to, const json_t *line, const char *source)
-{
-    const int64_t number = json_int(line, "line", 0), warps = json_int(line, "warp_instructions", 0), sectors = json_int(line, "global_sectors", 0),
-                  requests = json_int(line, "shared_requests", 0);
-    size_t bytes;
-    const char *text = line_of(source, number, &bytes);
-    buf_fmt(to, "step %lld, %s %lld: %lld instructions", (long long)json_int(line, "step", 0), number > 0 ? "line" : "line of the PTX",
-            (long long)(number > 0 ? number : json_int(line, "ptx_line", 0)), (long long)warps);
-    if (warps > 0)
-        buf_fmt(to, ", %.1f lanes", (double)json_int(line, "thread_instructions", 0) / (double)warps);
-    if (sectors > 0)
-        buf_fmt(to, ", %lld sectors for %lld", (long long)sectors, (long long)json_int(line, "asked_sectors", 0));
-    if (requests > 0)
-        buf_fmt(to, ", shared %lld in %lld", (long long)requests, (long long)json_int(line, "shared_wavefronts", 0));
-    buf_fmt(to, "%s%.*s\n", bytes ? " | " : "", (int)(bytes < LINE_BYTES_MOST ? bytes : LINE_BYTES_MOST), text);
-}
-
-/* The text of a line is its author's: all of it is fenced. */
-static void add_lines(struct prompt *p, const json_t *lines, const char *source)
-{
-    const json_t *line;
-    size_t i;
-    if (!json_array_size(lines))
-        return;
-    buf_str(prompt_part(p, SECTION_TIME, false, ""),
-            "By source line, as the emulator counted: instructions of warps, lanes that took part on average, sectors moved and sectors that their bytes need, shared requests\n"
-            "and the wavefronts they took (more are bank conflicts).\n");
-    struct buf *to = prompt_part(p, SECTION_TIME, true, "lines with the most instructions");
-    json_array_foreach(lines, i, line)
-        add_line(to, line, source);
-}
-
-static void section_time(struct prompt *p, const struct agent_input *a)
-{
-    int best = agent_best(a->in);
-    const json_t *figures = best >= 0 ? a->in->past[best].figures : a->baseline_figures;
-    if (!json_is_object(figures))
-        return;
-    struct buf *to = prompt_part(p, SECTION_TIME, false, "");
-    buf_fmt(to, "## Where its time goes\nOf the %s above.\n", best >= 0 ? "candidate" : "baseline");
-    add_step_counts(p, figures);
-    add_lines(p, json_object_get(figures, "lines"), json_str(best >= 0 ? a->in->past[best].candidate : a->baseline, "source", NULL));
 }
 
 /* ---- failures ---- */
