@@ -55,7 +55,7 @@ export const number = (n) =>
         : String(Math.round(n * 1000) / 1000)
     : '–';
 export const count = (n) => (Number.isFinite(n) ? n.toLocaleString('en') : '–');
-export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : '–');
+export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part > 0 && part < 0.1 ? 1 : 0)} %` : '–');
 export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
 /** A time with the mark that says that it is an estimate. */
 export const timeText = (doc, ns = doc?.time_ns) => (ns > 0 ? `${isMeasured(doc) ? '' : '≈ '}${duration(ns)}` : '–');

@@ -79,7 +79,8 @@ function outcome(job) {
 function winner(job, shape, record) {
   const best = job.best.get(shape?.shape_hash),
     checks = record ? checksOf(record) : [],
-    passed = checks.filter((c) => c.good).length;
+    done = checks.filter((c) => !c.skipped),
+    passed = done.filter((c) => c.good).length;
   return [
     outcome(job),
     el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
@@ -100,7 +101,7 @@ function winner(job, shape, record) {
       ? el(
           'details',
           { dataset: { key: 'why' }, open: true },
-          el('summary', null, 'Why it can be trusted', checks.length ? `: ${passed} of ${checks.length} checks passed` : ''),
+          el('summary', null, 'Why it can be trusted', checks.length ? `: ${passed} of ${done.length} checks passed` : ''),
           checkList(record),
           el(
             'p',

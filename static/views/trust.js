@@ -29,7 +29,7 @@ export function phaseWords(name, measured) {
   return own ?? (Object.hasOwn(WORDS, name) ? WORDS[name] : '');
 }
 
-/** Each phase once, in order: how it ended, and whether it was passed again in the retest. */
+/** Each phase once, in order: how it ended, whether it was passed again in the retest; skipped: without a card there was nothing to do. */
 export function checksOf(record) {
   const checks = new Map();
   for (const p of Array.isArray(record?.phases) ? record.phases : []) {
@@ -44,7 +44,11 @@ export function checksOf(record) {
       ms: (was?.ms ?? 0) + (p.ms || 0),
     });
   }
-  return [...checks.values()];
+  const at = (c) => (PHASES.includes(c.name) ? PHASES.indexOf(c.name) : -1);
+  const measured = isMeasured(record?.figures);
+  return [...checks.values()]
+    .map((c) => ({ ...c, skipped: c.good && !measured && (c.name === 'time' || c.name === 'audit') }))
+    .sort((a, b) => at(a) - at(b));
 }
 
 export function checkList(record) {
@@ -57,11 +61,11 @@ export function checkList(record) {
       el(
         'li',
         { title: duration(c.ms * 1e6) },
-        el('span', { class: c.good ? 'mark good' : 'mark bad', 'aria-hidden': 'true' }, c.good ? '✓' : '✕'),
+        el('span', { class: `mark ${c.skipped ? 'none' : c.good ? 'good' : 'bad'}`, 'aria-hidden': 'true' }, c.skipped ? '–' : c.good ? '✓' : '✕'),
         ' ',
         el('b', null, c.name),
         c.good ? ` ${phaseWords(c.name, isMeasured(record.figures))}` : ' here it failed',
-        c.good && c.again ? el('span', { class: 'muted' }, ' · and again in the retest') : null,
+        c.good && c.again && !c.skipped ? el('span', { class: 'muted' }, ' · and again in the retest') : null,
       ),
     ),
   );

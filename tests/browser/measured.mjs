@@ -72,11 +72,11 @@ export async function loadJudgement(ask) {
   return { job: done, candidate: sent.id ?? sent.candidate, shape_hash: done.shapes[0].shape_hash };
 }
 
-/** The measured cells, a job an operator. */
-export async function loadCells(ask, most = Infinity) {
+/** The measured cells, a job an operator; or some of them. */
+export async function loadCells(ask, most = Infinity, operators = Infinity) {
   const byOp = Map.groupBy ? Map.groupBy(cells().cells, (c) => c.shape.op) : group(cells().cells);
   const jobs = [];
-  for (const [op, all] of byOp) {
+  for (const [op, all] of [...byOp].slice(0, operators)) {
     const list = all.slice(0, most);
     const job = await ask('v1/jobs', {
       op,
