@@ -272,6 +272,14 @@ json_t *run_account(struct run *r, const struct judge_answer *a, const char *ste
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */
 enum step_result settle_close(struct run *r, int index);
 
+/* ---- serve.c: of a job with a baseline of its own, what is served ---- */
+bool run_serves_apart(const struct run *r);              /* it has one: nothing is served before it was judged beside the operator's */
+const char *record_stands_for(const json_t *record);     /* the candidate that it is judged again for, so that it may be served; NULL: none */
+bool serving_is_due(const struct run *r, int index);
+enum step_result serving_begin(struct run *r, int index);
+enum step_result settle_serving(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result serving_failed(struct run *r, json_t *record, const struct err *why);   /* it couldn't be judged: it is not served */
+
 /* ---- revalidate.c ---- */
 bool run_revalidates(const struct run *r);               /* the job judges again what was judged before */
 bool run_revalidates_baseline(const struct run *r);      /* and that is a baseline */

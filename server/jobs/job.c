@@ -240,7 +240,7 @@ void event_best(struct store_batch *b, const json_t *job, const char *shape_hash
 void event_done(struct store_batch *b, const json_t *job)
 {
     static const char *const keys[] = {"state", "spent", "error", NULL};
-    static const char *const shape_keys[] = {"shape_hash", "state", "reused", "best", "tried", "why_ended", NULL};
+    static const char *const shape_keys[] = {"shape_hash", "state", "reused", "best", "serving", "tried", "why_ended", NULL};
     cleanup(json) json_t *doc = json_object();
     json_t *shapes = json_array(), *shape;
     size_t i;
