@@ -73,6 +73,13 @@ static void send_blob(const char *name, const char *candidate)
         exit(9);
 }
 
+static void send_source(const char *text)
+{
+    struct err err = {0};
+    if (!wire_send_blob(1, "baseline", text, strlen(text), &err))
+        exit(9);
+}
+
 static void phase(const char *name, const char *state)
 {
     send(WIRE_PHASE, json_pack("{s:s,s:s,s:f}", "phase", name, "state", state, "ms", 1.5));
@@ -213,10 +220,14 @@ int main(int argc, char **argv)
     if (correct) {
         send_blob("kernel.ptx", candidate);
         send_blob("kernel.cubin", candidate);
+        if (!is_baseline)
+            send_source(json_str(json_object_get(f.json, "baseline"), "source", ""));
         json_object_set_new(answer, "figures", json_pack("{s:f,s:f,s:{s:f,s:f,s:f},s:s,s:s}", "time_ns", time_ns, "baseline_ns", base_ns,
                                                          "speedup", "median", s, "low", s * 0.99, "high", s * 1.01, "evidence",
                                                          word("measured") ? "measured" : "emulated", "mode", "test"));
         json_object_set_new(answer, "certificate", json_pack("{s:s,s:{s:s}}", "judge", mode, "toolkit", "version", "13.0"));
+        if (!is_baseline)
+            json_object_set_new(json_object_get(answer, "certificate"), "baseline", json_pack("{s:s}", "of", baseline_says(f.json) == 1000 ? "operator" : "other"));
     }
     send(WIRE_VERDICT, answer);
     return 0;

@@ -247,6 +247,7 @@ static void external_that_waits(void)
     world_open(&w);
     world_start(&w);
     check(jobs_cancel(w.jobs, id, &cancelled, &err));
+    wait_tidied(&w);
     cleanup(json) json_t *all = candidates_of(&w, id), *events = events_of(&w, id);
     check_int(json_array_size(all), 3);
     for (size_t i = 0; i < 3; i++)
@@ -310,6 +311,7 @@ static void limits_without_a_runner(void)
         check_str(json_str(job, "state", ""), "done");
         check_str(json_str(shape, "why_ended", ""), "the budget of 3 wall_seconds is used up");
     }
+    wait_tidied(&w);
     cleanup(json) json_t *still = get(&w, STORE_JOB, busy), *dropped = get(&w, STORE_CANDIDATE, json_str(late, "id", ""));
     check_str(json_str(still, "state", ""), "running");
     check_str(json_str(dropped, "state", ""), "dropped");
@@ -377,6 +379,10 @@ static void own_baseline(void)
             check_str(code_of(stands), "ok");
             check(!json_bool(stands, "is_baseline", false) && !json_object_get(json_object_get(stands, "figures"), "own_baseline"));
             check(json_num(kernel, "baseline_time_ns", 0) == 1000);
+            check_str(json_str(kernel, "baseline_of", ""), "operator");       /* and the source that it was compared with is kept */
+            cleanup(buf) struct buf source = {0};
+            check(store_get_blob(w.store, json_str(json_object_get(kernel, "digests"), "baseline", ""), &source, &err));
+            check_str(buf_cstr(&source), "time=1000 ");
         }
         for (size_t e = 0; serving && e < json_array_size(events); e++) {      /* nothing else of it was ever told to be served */
             const json_t *one = json_array_get(events, e);

@@ -66,6 +66,8 @@ struct jobs {
     int thread_count;
     pthread_t estimator;                 /* estimate.c */
     bool estimating, news;               /* it runs; there may be something to estimate or to weigh. news: under the lock */
+    pthread_t tidier;                    /* tidy.c */
+    bool tidying, untidy;                /* it runs; there is something to tidy up: under the lock */
     pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
     atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
     pthread_mutex_t lock;                /* guards what follows */
@@ -96,6 +98,15 @@ double job_saving_ns(struct jobs *j, const json_t *job);
 int job_pick(struct jobs *j, const json_t *job);
 bool estimator_start(struct jobs *j);
 void estimator_stop(struct jobs *j);     /* j->stopping is set */
+
+/* ---- tidy.c: what is left to be done after an end, in pieces ---- */
+/* A candidate that will not be judged any more. One that has its verdict stays. ERR_NOT_FOUND. */
+bool drop_candidate(struct jobs *j, struct store_batch *b, const char *job, const char *id, struct err *err) MUST_CHECK;
+/* These (ids) are dropped some time after the batch is in the store. */
+void drop_later(struct store_batch *b, const char *job, const json_t *waiting);
+void tidy_wake(struct jobs *j);
+bool tidier_start(struct jobs *j);
+void tidier_stop(struct jobs *j);        /* j->stopping is set */
 
 /* ---- spending.c: sums by day ---- */
 #define SPENDING_DAYS 100

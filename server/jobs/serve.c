@@ -72,6 +72,7 @@ enum step_result settle_serving(struct run *r, json_t *record, struct judge_answ
         json_t *next = run_account(r, a, "close"), *shape = job_shape(next, r->shape_index);
         const char *id = json_str(record, "id", ""), *hash = json_str(shape, "shape_hash", "");
         cleanup(json) json_t *result = result_new(id, a->figures, false);
+        json_put_str(result, "stands_for", record_stands_for(record));
         run_judged(r, b, record, a);
         const bool holds = a->verdict.code == VERDICT_OK, held = candidate_is_held(record);
         const bool ready = (!holds && !held) || shelf_open(r->j->store, hash, &shelf, &err);
