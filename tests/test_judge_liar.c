@@ -9,6 +9,7 @@
 #include "core/certificate.h"
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/card_turn.h"
 #include "gpu/judge/judge.h"
 #include "tests/test.h"
 
@@ -29,7 +30,7 @@ enum lie {
 
 /* ---- the device ---- */
 
-struct device { char kind[8]; enum lie lie; int watched; bool pageable; };
+struct device { char id[16], kind[8]; enum lie lie; int watched; bool pageable; };
 struct device_program {
     enum lie lie;
     const struct shape *shape;
@@ -46,6 +47,7 @@ static bool liar_open(const char *id, struct device **ret, struct err *err)
 {
     (void)err;
     struct device *d = xalloc(sizeof *d);
+    snprintf(d->id, sizeof d->id, "%s", id);
     snprintf(d->kind, sizeof d->kind, "%s", strncmp(id, "cuda", 4) == 0 ? "cuda" : "sim");
     d->pageable = strcmp(id, "cuda:7") == 0;
     *ret = d;
@@ -60,8 +62,12 @@ static void liar_close(struct device *d)
 static bool liar_info(struct device *d, struct device_info *ret, struct err *err)
 {
     (void)err;
-    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .uuid = "GPU-of-the-test", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
+    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
     snprintf(ret->kind, sizeof ret->kind, "%s", d->kind);
+    snprintf(ret->id, sizeof ret->id, "%s", d->id);
+    snprintf(ret->uuid, sizeof ret->uuid, "GPU-of-the-test-%s", d->id);
+    if (strcmp(d->id, "cuda:2") == 0)           /* another model */
+        snprintf(ret->name, sizeof ret->name, "NVIDIA H100");
     ret->pageable_memory_access = d->pageable;
     return true;
 }
@@ -596,13 +602,55 @@ static void test_measured_figures(void)
     judge_result_done(&r);
 }
 
+/* Everything before the retest was on cuda:0, every occasion of it where it must be, for this reason if it is not elsewhere. */
+static void expect_cards(const struct judge_result *r, const char *wanted, const char *why)
+{
+    const json_t *retest = certificate_phase(r->certificate, "retest");
+    static const char *const before[] = {"correct", "probe", "time"};
+    size_t i;
+    json_t *occasion;
+    for (i = 0; i < 3; i++)
+        check_str(json_str(json_object_get(certificate_phase(r->certificate, before[i]), "device"), "id", ""), "cuda:0");
+    cleanup(str) char *uuid = xfmt("GPU-of-the-test-%s", wanted);
+    json_array_foreach(json_object_get(retest, "occasions"), i, occasion) {
+        check_str(json_str(json_object_get(occasion, "device"), "id", ""), wanted);
+        check_str(json_str(json_object_get(occasion, "device"), "uuid", ""), uuid);
+        check(!why == !json_object_get(occasion, "why_this_card") && (!why || strstr(json_str(occasion, "why_this_card", ""), why)));
+    }
+    check(json_bool(retest, "other_card", false) == (strcmp(wanted, "cuda:0") != 0));
+}
+
+/* Another model is no other card for a retest, and one that somebody has is not waited for. */
+static void test_no_other_card(void)
+{
+    char base[] = "/tmp/liar-cards.XXXXXX";
+    const int made = mkstemp(base);
+    int fd = -1;
+    cleanup(str) char *mine = xfmt("%s.cuda:0", base), *others = xfmt("%s.cuda:1", base), *models = xfmt("%s.cuda:2", base);
+    struct judge_result r;
+    struct err err = {0};
+    config.device = "cuda:0,cuda:2,cuda:1";
+    config.card_lock = base;
+    check(card_turn_try(others, &fd, &err));
+    bool ok = judge_lie(TWICE_AS_FAST, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok);
+    if (ok)
+        expect_cards(&r, "cuda:0", "somebody else has the card");
+    judge_result_done(&r);
+    close(fd), close(made);
+    unlink(base), unlink(mine), unlink(others), unlink(models);
+    config.card_lock = NULL;
+}
+
 /* The certificate of a retest on a card holds what the contract lists, three timers and fresh buffers included. */
 static void test_measured_certificate(void)
 {
     static const char *const lost[] = {"calibration", "samples", "timing"}, *const lost_timing[] = {"buffer_seed", "control", "statistics", "pairs_discarded"};
     struct judge_result r;
     struct err err;
-    config.device = "cuda:0";
+    config.device = "cuda:0,cuda:1";
     bool ok = judge_lie(UNEVEN, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
@@ -611,6 +659,7 @@ static void test_measured_certificate(void)
         return;
     const json_t *occasions = json_object_get(certificate_phase(r.certificate, "retest"), "occasions");
     check_int(json_array_size(occasions), 3);
+    expect_cards(&r, "cuda:1", NULL);
     /* The published figure is all three's, and its interval holds each one's. */
     const json_t *speedup = json_object_get(r.certificate, "speedup"), *needs = json_object_get(r.certificate, "needs");
     size_t pairs = 0;
@@ -644,6 +693,12 @@ static void test_measured_certificate(void)
         json_object_del(json_object_get(less, "timing"), lost_timing[i]);
         check(!certificate_check(less, &err));
     }
+    {
+        cleanup(json) json_t *mixed = json_deep_copy(r.certificate);
+        json_t *last = json_array_get(json_object_get((json_t *)(uintptr_t)certificate_phase(mixed, "retest"), "occasions"), 2);
+        json_put_str(json_object_get(last, "device"), "driver", "1.3");
+        check(!certificate_check(mixed, &err) && strstr(err.text, "the driver of its device"));
+    }
     cleanup(json) json_t *lie = json_deep_copy(r.certificate);
     json_put_str(lie, "evidence", "emulated");
     check(!certificate_check(lie, &err));
@@ -669,6 +724,7 @@ int main(int argc, char **argv)
     test_needs();
     test_measured_figures();
     test_measured_certificate();
+    test_no_other_card();
     op_set_done(&ops);
     return test_done();
 }

@@ -84,6 +84,8 @@ struct judge_timing {                   /* one occasion */
     int pair_count;
 };
 
+#define JUDGE_MAX_CARDS 8
+
 enum need { NEED_AUDIT, NEED_WATCH, NEED_MEMORY, NEED_EMULATION, NEEDS };
 
 struct judge {
@@ -102,7 +104,11 @@ struct judge {
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */
-    char device[16];                    /* "sim", "cuda:0" */
+    char device[16];                    /* "sim", "cuda:0": where runs go now; cards.c */
+    int card_count;
+    char cards[JUDGE_MAX_CARDS][16];    /* where they may go: the first, and others for a retest */
+    unsigned cards_unfit;               /* bits by card: not the same as the first, or does not work */
+    char why_this_card[200];            /* why the last occasion of a retest is not on another card than the first; "": it is, or there is none */
     bool on_card;
     struct judge_side sides[SIDES];
     struct child reference;
@@ -301,10 +307,20 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
 /* ---- card_hold.c ---- */
 /* Waits until the card is ours; it stays so. */
 bool card_take(struct judge *j, struct err *err) MUST_CHECK;
+/* Only if nobody else has it. */
+bool card_take_free(struct judge *j, struct err *err) MUST_CHECK;
 /* Adds what has passed to gpu_ns. */
 void card_count(struct judge *j);
 /* Ends what runs on it, and lets go. */
 void card_release(struct judge *j);
+
+/* ---- cards.c ---- */
+/* From config->device: "auto", "sim", or cards with a comma between. */
+bool cards_find(struct judge *j, struct err *err) MUST_CHECK;
+/* For an occasion of a retest, with no card held: j->device, another than the first where one is free and like `home`. */
+void cards_choose(struct judge *j, const json_t *home);
+/* Of a device's info what says which one it is; new reference. */
+json_t *card_identity(const json_t *info);
 
 /* ---- card_watch.c ---- */
 /* Puts what is seen of the card into to[when]. False where it is not ours alone or not well: ERR_UNAVAILABLE says what. s: whose child watches. */
