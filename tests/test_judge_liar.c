@@ -21,7 +21,7 @@ enum lie {
     BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    DIFFERS_WHEN_TIMED, SPINS_WHEN_TIMED, SPINS_WHEN_WARM, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
+    DIFFERS_WHEN_TIMED, SPINS_WHEN_TIMED, SPINS_WHEN_WARM, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, NOBODYS_CONTENT, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
@@ -301,12 +301,17 @@ static bool liar_alone(struct device *d, int64_t watch_ns, struct device_alone *
     return true;
 }
 
-static bool liar_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err)
+static bool liar_windows(struct device_program *p, int set, struct device_windows *ret, struct err *err)
 {
     (void)err;
-    ret_rotation[0] = (int64_t)rng_below(p->seed, 0, (uint64_t)set, (uint64_t)p->tensors[0].elements);
-    ret_rotation[1] = (int64_t)rng_below(p->seed, 1, (uint64_t)set, (uint64_t)p->tensors[1].elements);
-    ret_rotation[2] = 0;
+    for (int t = 0; t < 2; t++) {
+        const int64_t n = p->tensors[t].elements, cut = n / 4 + (int64_t)rng_below(p->seed, 3u * (unsigned)t, (uint64_t)set, (uint64_t)n / 2);
+        ret[t] = (struct device_windows){cut, (int64_t)rng_below(p->seed, 3u * (unsigned)t + 1, (uint64_t)set, (uint64_t)(n - cut + 1)),
+                                         (int64_t)rng_below(p->seed, 3u * (unsigned)t + 2, (uint64_t)set, (uint64_t)cut + 1), 0};
+        if (p->lie == NOBODYS_CONTENT && t == 1)
+            ret[t].content = 1;
+    }
+    ret[2] = (struct device_windows){.cut = p->tensors[2].elements};
     return true;
 }
 
@@ -324,15 +329,13 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
 {
     if (!was_launched(p, set))
         return err_set(err, ERR_INVALID, "set %d was not launched", set);
-    int64_t rotation[OP_MAX_TENSORS];
+    struct device_windows windows[OP_MAX_TENSORS];
     cleanup(str) char *x = xalloc((size_t)p->tensors[0].bytes), *w = xalloc((size_t)p->tensors[1].bytes);
     char *to[] = {x, w};
-    (void)!liar_rotation(p, set, rotation, err);
-    for (int i = 0; i < 2; i++) {
-        size_t split = (size_t)rotation[i] * 4, bytes = (size_t)p->tensors[i].bytes;
-        memcpy(to[i], (const char *)p->base[i] + split, bytes - split);
-        memcpy(to[i] + bytes - split, p->base[i], split);
-    }
+    (void)!liar_windows(p, set, windows, err);
+    for (int i = 0; i < 2; i++)
+        for (int64_t k = 0; k < p->tensors[i].elements; k++)
+            memcpy(to[i] + 4 * k, (const char *)p->base[i] + 4 * device_windows_element(&windows[i], k), 4);
     compute(p, (float *)x, (float *)w, ret_bytes);
     if (p->lie == SKIPS_WHEN_TIMED || (p->lie == SKIPS_AT_FIRST && p->blocks < 250))
         memset(ret_bytes, 0x7f, (size_t)p->tensors[t].bytes);
@@ -342,7 +345,7 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
 static const struct device_ops liar = {
     .kind = "liar", .open = liar_open, .close = liar_close, .info = liar_info, .load = liar_load, .unload = liar_unload, .run = liar_run,
     .probe = liar_probe,
-    .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_rotation = liar_rotation, .calibrate = liar_calibrate,
+    .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_windows = liar_windows, .calibrate = liar_calibrate,
     .time_eager = liar_eager, .alone = liar_alone,
     .estimate = liar_estimate,
 };
@@ -466,6 +469,7 @@ static void test_measured(void)
         {IMPOSSIBLY_FAST, SAME_SPEED, "triage", 0, VERDICT_IMPLAUSIBLE, NULL},
         {FAULT_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_FAULT, "illegal"},
         {NO_SETS, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "buffer sets"},
+        {NOBODYS_CONTENT, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "that nobody made"},
         {TOO_MANY_LAUNCHES, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {NEGATIVE_TIME, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {SPAN_OVER_WALL, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "longer than its wall time"},

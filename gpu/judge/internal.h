@@ -118,6 +118,8 @@ struct judge {
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
+    void *further[DEVICE_MAX_CONTENTS - 1][OP_MAX_TENSORS];     /* of timed launches, what the typical regime's inputs may be besides; NULL: no need */
+    uint64_t further_seeds[DEVICE_MAX_CONTENTS - 1];
     uint64_t chain_seed;                /* of the probe's first chained launch, whose inputs were made while no card waited for them */
     void *chain_made[OP_MAX_TENSORS];
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
@@ -296,6 +298,9 @@ bool series(struct judge *j, const struct shared *typical_in, void *const *typic
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */
 bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* Makes what needs no card: once a round, after regimes_plan. */
+bool measure_prepare(struct judge *j, struct err *err) MUST_CHECK;
+void measure_forget(struct judge *j);
 /* What the harness itself costs on this card, once a judgement, into j->calibration. */
 bool measure_calibrate(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* A job of a run child on a card, its fault taken and its time counted. */

@@ -96,6 +96,7 @@ void judge_free(struct judge *j)
     if (j->op)
         regimes_clear(j);
     shared_done(&j->spare_in);
+    measure_forget(j);
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(j->typical[t]);
         free(j->chain_made[t]);
