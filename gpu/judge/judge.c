@@ -96,8 +96,10 @@ void judge_free(struct judge *j)
     if (j->op)
         regimes_clear(j);
     shared_done(&j->spare_in);
-    for (int t = 0; t < OP_MAX_TENSORS; t++)
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(j->typical[t]);
+        free(j->chain_made[t]);
+    }
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
     if (j->python)
@@ -230,6 +232,7 @@ static void tell(struct judge *j, const char *phase, const char *state, int64_t 
     cleanup(json) json_t *doc = json_object();
     json_put_str(doc, "phase", phase);
     json_put_str(doc, "state", state);
+    json_put_str(doc, "device", j->device);
     if (v) {
         json_put_num(doc, "ms", (double)(ns / 1000) / 1000);
         json_put_str(doc, "verdict", verdict_name(v->code));

@@ -59,7 +59,7 @@
     X(START_WALL_NS, 30 * LIMIT_SECOND, "from exec to the child's greeting")                                                            \
     X(CUDA_OPEN_WALL_NS, 60 * LIMIT_SECOND, "driver and context; 0.13 s on an idle machine")                                            \
     X(TIME_SETUP_WALL_NS, 60 * LIMIT_SECOND, "buffer sets of 5 x L2 and a graph")                                                       \
-    X(TIME_BLOCK_WALL_NS, 20 * LIMIT_SECOND, "one graph")                                                                               \
+    X(TIME_BLOCK_WALL_NS, 20 * LIMIT_SECOND, "one graph, at most: block_card_wall_ns")                                                  \
     X(TIME_WALL_NS, 15 * LIMIT_SECOND, "all samples of one occasion; what is there by then must do")                                    \
     X(TIME_AIM_NS, LIMIT_SECOND / 2, "GPU time to sum up a side for a published figure (nvbench's floor)")                              \
     X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \
