@@ -1,4 +1,5 @@
 /* Lessons: what enters and what does not, how they are found, how trust moves, notes, and what hostile texts do (nothing). */
+#include "core/clock.h"
 #include "tests/test_know.h"
 
 #include <math.h>
@@ -182,6 +183,7 @@ static void a_failure_is_told_once_and_its_own_line_first(struct layer *l)
     struct id root = put_judged(l, HASH_B, "ok", "", 1.3, NULL, NULL), child = put_judged(l, HASH_B, "race", "tile is overwritten, 3 threads", 1, root.text, NULL);
     for (int i = 0; i < 3; i++)
         put_judged(l, HASH_B, "race", "tile is overwritten, 9 threads", 1, child.text, NULL);
+    clock_sleep_ns(3000000);                             /* ids of one millisecond have no order */
     put_judged(l, HASH_B, "timeout", "it hung", 1, NULL, NULL);
     check(know_work(l->know, &err));
     cleanup(json) json_t *notes = NULL, *plain = NULL;
