@@ -235,7 +235,7 @@ static bool merge(struct know *k, const json_t *winner, const json_t *loser, str
     struct trust both = {a.alpha + b.alpha - 1, a.beta + b.beta - 1};     /* what both began with counts once */
     both.alpha = fmax(both.alpha, 0.25);
     both.beta = fmax(both.beta, 0.25);
-    trust_write(kept, &both);
+    trust_write(kept, &both, "it took over another lesson that says the same", NULL);
     json_put_int(kept, "uses", json_int(winner, "uses", 0) + json_int(loser, "uses", 0));
     json_put_int(kept, "wins", json_int(winner, "wins", 0) + json_int(loser, "wins", 0));
     json_put_str(kept, "updated", clock_text(clock_wall_ns()).text);

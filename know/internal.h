@@ -56,6 +56,7 @@ json_t *lesson_new(const json_t *tags, const char *situation, const char *action
 #define TRUST_KEEP 0.97                  /* of what was known before, at each new outcome: a half-life of 23 outcomes */
 #define TRUST_LOWER 0.05                 /* the quantile of the posterior that counts */
 #define TRUST_LEAST_USES 8               /* before a lesson can retire itself */
+#define TRUST_HISTORY 24
 struct trust { double alpha, beta; };
 double beta_cdf(double a, double b, double x);
 double beta_quantile(double a, double b, double p);
@@ -67,7 +68,8 @@ double trust_lower(const struct trust *t);
 /* Whether it has to go: even its upper bound is below what candidates without lessons achieve. */
 bool trust_spent(const struct trust *t, int64_t uses, double base_rate);
 struct trust trust_read(const json_t *lesson);
-void trust_write(json_t *lesson, const struct trust *t);
+/* Sets it, and adds to the lesson's "history" (the first and the newest TRUST_HISTORY - 1) what moved it; candidate may be NULL. */
+void trust_write(json_t *lesson, const struct trust *t, const char *why, const char *candidate);
 
 /* ---- words.c ---- */
 #define VECTOR_CONCEPT 4.0               /* in the vectors a concept stands for a word, whose n-grams are some seven */

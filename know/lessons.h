@@ -13,7 +13,7 @@
  *   "evidence":{"basis":"paired"|"replicated"|"signed","candidates":[ids],"shapes":[hashes],"effect":{"ratio","low","high","level","pairs"}|null,
  *   "measured": bool,"signed_by"?,"reason"?},"effects"?: of a template's parameter (effects.h),"key"?: what replaces what,
  *   "trust":{"alpha","beta","mean","lower"},"uses","wins","source":"template"|"agent"|"external"|"operator"|"consolidation","by",
- *   "created","updated","supersedes":[ids],"superseded_by"?,"why_ended"?}
+ *   "created","updated","supersedes":[ids],"superseded_by"?,"why_ended"?,"history":[{"time","trust": lower,"reason","candidate"?}...newest last]}
  *   effect.ratio: time without / time with the lesson, above 1 is faster.
  * Notes (STORE_NOTE, by shape hash; listed by "op/NAME") {"shape_hash","op","notes":[{"signature","verdict","phase","text","count","roots":[ids],
  *   "candidates":[ids],"first","last"}...newest last]}

@@ -26,7 +26,7 @@ static struct CUfunc_st functions[] = {
     {"proteus_fingerprint", 4, {8, 8, 8, 8}}, {"proteus_gaps", 3, {8, 8, 8}},
     {"proteus_compare", 4, {8, 4, 8, 8}}, {"proteus_prints", 4, {8, 4, 8, 8}}};
 struct node { struct CUfunc_st *f; uint64_t args[6]; CUdeviceptr set; unsigned char value; size_t bytes; };
-struct CUgraph_st { int count; struct node *nodes; };
+struct CUgraph_st { int count; struct node *nodes; bool given_away; };
 static struct CUgraph_st *capturing;
 static CUresult sticky = CUDA_SUCCESS;
 static sigjmp_buf back;
@@ -367,8 +367,24 @@ CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
     return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { (void)s; *g = capturing; capturing = NULL; return CUDA_SUCCESS; }
-CUresult cuGraphDestroy(CUgraph g) { (void)g; return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph g)
+{
+    if (g->given_away)
+        free(g);
+    return CUDA_SUCCESS;
+}
 CUresult cuGraphInstantiate(CUgraphExec *e, CUgraph g, unsigned long long f) { (void)f; *e = (CUgraphExec)g; return CUDA_SUCCESS; }
+CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *why)
+{
+    CUgraph x = (CUgraph)e;
+    (void)why;
+    if (x->count != g->count)
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    free(x->nodes);
+    x->nodes = g->nodes;
+    g->given_away = true;
+    return CUDA_SUCCESS;
+}
 CUresult cuGraphExecDestroy(CUgraphExec e) { CUgraph g = (CUgraph)e; free(g->nodes); free(g); return CUDA_SUCCESS; }
 CUresult cuGraphUpload(CUgraphExec e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
 CUresult cuGraphLaunch(CUgraphExec e, CUstream s)

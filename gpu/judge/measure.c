@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define QUAD 4
-#define WARM_NS (25 * 1000000)
+#define WARM_NS (13 * 1000000)          /* of each side, one after the other on one card: 25 ms of work, and a clock that stands still twice */
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
 #define CONTROL_RUNS 3
@@ -202,8 +202,8 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
     cleanup(pairs) struct pairs p;
     struct stats_result r = {0};
     pairs_make(&p);
-    for (int times = 1; times <= STATS_AA_LONGER; times++) {
-        STEP(collect(x, &x->base, &x->base, times * x->effort.control_blocks, CONTROL_BLOCK, 0, &p, v, err));
+    for (int first = x->effort.control_blocks, blocks = first; blocks; blocks = stats_control_longer(first, blocks)) {
+        STEP(collect(x, &x->base, &x->base, blocks, CONTROL_BLOCK, 0, &p, v, err));
         stats_compare(p.list, p.count, rng_at(x->order, 13, x->counter++), &r);
         if (stats_control_sharp(&r) || clock_mono_ns() >= x->deadline_ns)
             break;
@@ -308,14 +308,8 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
 /* Set-up and warm-up, and once more where the first guess shows that graphs of more launches are wanted than there are sets. */
 static bool prepare(struct session *x, struct verdict *v, struct err *err)
 {
-    struct judge *j = x->j;
     uint64_t seed = x->buffers = random_u64();
-    if (!j->calibration) {
-        cleanup(json) json_t *answer = NULL;
-        STEP(ask(x, x->base.side, judge_job("calibrate"), LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
-        json_t *figures = json_object_get(answer, "calibration");
-        j->calibration = json_is_object(figures) ? json_incref(figures) : json_object();
-    }
+    STEP(measure_calibrate(x->j, v, err));
     spent(x, PART_CALIBRATE);
     STEP(setup_both(x, seed, 0, v, err));
     spent(x, PART_SET_UP);

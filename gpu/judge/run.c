@@ -30,7 +30,7 @@ bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, st
         paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
-    s->shaped = s->opened = s->loaded = s->open_asked = false;
+    s->shaped = s->opened = s->loaded = s->open_asked = s->has_inputs = false;
     return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 

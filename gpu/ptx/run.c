@@ -182,6 +182,7 @@ static void where_and_when(struct machine *m, bool wander)
         return;
     m->sm_count = sizes[draw(&state) % (sizeof sizes / sizeof *sizes)];
     m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
+    m->warp_first = draw(&state);
     m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
     m->clock_base = draw(&state) >> 16;
     m->clock_rate = m->seed & PTX_SEED_DESCENDING ? 4ull << draw(&state) % 4 : 4ull << (16 + draw(&state) % 8);
@@ -229,6 +230,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     if (fine) {
         sample_open(m, options->sample);
         race_grid_open(m, !options->shared_races_only);
+        stale_open(m);
         m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
         m->workers = workers, m->worker_count = threads;
@@ -283,6 +285,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
         }
+    stale_close(m);
     race_grid_close(m);
     counts.shadow_bytes = m->shadow_bytes;
     counts.waited_grid = atomic_load(&m->any_waited_grid);

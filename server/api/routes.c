@@ -40,6 +40,7 @@ const struct route api_routes[] = {
     {HTTP_GET, "/v1/candidates/{id}", candidates_get, SCOPE_READ, 0},
     {HTTP_POST, "/v1/candidates/{id}/release", candidates_release, SCOPE_ADMIN, ROUTE_JSON | ROUTE_OPTIONAL | ROUTE_COMMITS},
     {HTTP_POST, "/v1/candidates/{id}/refuse", candidates_refuse, SCOPE_ADMIN, ROUTE_JSON | ROUTE_OPTIONAL | ROUTE_COMMITS},
+    {HTTP_GET, "/v1/spending", spending_get, SCOPE_READ, 0},
     {HTTP_GET, "/v1/events", events_of_all, SCOPE_READ, 0},
     {HTTP_POST, "/v1/shape-hash", shape_hash_post, SCOPE_READ, ROUTE_JSON},
     {HTTP_GET, "/v1/ops", ops_list, SCOPE_READ, 0},

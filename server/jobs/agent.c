@@ -225,7 +225,7 @@ static void account_late(struct run *r, const struct agent_attempt *t)
         struct store_batch *b = store_batch_new();
         store_expect(b, STORE_JOB, r->e->id, was);
         store_put(b, STORE_JOB, r->e->id, NULL, now);
-        if (store_commit(r->j->store, b, NULL, &err) || err.code != ERR_CONFLICT)
+        if (spending_commit(r->j, b, was, now, &err) || err.code != ERR_CONFLICT)
             return;
     }
 }

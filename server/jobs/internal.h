@@ -76,6 +76,8 @@ struct jobs {
     int64_t attempts, attempts_failed;
     bool profiles_refused;               /* nobody may count on this host: not asked again (profile.c) */
     struct err last_judge_error;
+    pthread_mutex_t spending_lock;       /* guards spending and the order of its writes; spending.c */
+    json_t *spending;
 };
 
 /* ---- scheduler.c ---- */
@@ -94,6 +96,13 @@ double job_saving_ns(struct jobs *j, const json_t *job);
 int job_pick(struct jobs *j, const json_t *job);
 bool estimator_start(struct jobs *j);
 void estimator_stop(struct jobs *j);     /* j->stopping is set */
+
+/* ---- spending.c: sums by day ---- */
+#define SPENDING_DAYS 100
+bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
+void spending_done(struct jobs *j);
+/* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
+bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
 /* ---- job.c: documents ---- */
 struct job_request {

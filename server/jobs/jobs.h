@@ -43,7 +43,7 @@
  *
  * Events (docs of store_event): kernel.state {"shape_hash","candidate","state":"quarantined"|"restored"|"revalidated"|"unclear"|"released"|
  * "refused","reason"?,"serves"|null}, of a job only where one judged again; job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
- * candidate.phase {"candidate","shape_hash", what the judge says of the phase}; candidate.timed {"candidate","shape_hash","time_ns",
+ * candidate.phase {"candidate","shape_hash","mode","phase","state":"start"|"end","device","ms"?,"verdict"?}; candidate.timed {"candidate","shape_hash","time_ns",
  * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
  * llm.attempt {"attempt","shape_hash","number","move","outcome","why"?,"candidate"?,"tokens"};
  * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
@@ -155,3 +155,5 @@ bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled 
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);
+/* {"days":[{"day":"2026-11-30","gpu_seconds","tokens","candidates"}...today's first]} (UTC), at most that many; new reference. */
+json_t *jobs_spending(struct jobs *j, int most);
