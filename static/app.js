@@ -1,5 +1,5 @@
 // The page: routes to views, one feed for all of them, drawing at a rate that its own cost sets.
-import { Problem, token } from './lib/api.js';
+import { token } from './lib/api.js';
 import { replace } from './lib/dom.js';
 import { Feed } from './lib/feed.js';
 import { ended } from './lib/state.js';
@@ -74,7 +74,6 @@ function tell(problem) {
   const box = byId('notice');
   box.hidden = !problem;
   box.textContent = problem ? String(problem.message ?? problem) : '';
-  if (problem instanceof Problem && problem.status === 401) askToken();
 }
 
 let timer = 0;
@@ -194,6 +193,7 @@ byId('skip').addEventListener('click', (e) => {
   byId('main').focus();
 });
 setUpTheme();
+window.addEventListener('proteus-token', askToken); // whatever was asked for: the service wants to know by whom
 window.addEventListener('hashchange', route);
 window.addEventListener('online', () => {
   if (byId('connection').dataset.state !== 'live') feed.start();

@@ -130,6 +130,16 @@ export const empty = (title, text, code) =>
 export const failure = (problem) => el('p', { class: 'error', role: 'alert' }, String(problem?.message ?? problem));
 export const waiting = (what) => el('p', { class: 'muted' }, `Reading ${what}…`);
 
+/** A part of a page made of a record that may be of a form which nobody foresaw: the others are shown all the same. */
+export function safely(make) {
+  try {
+    return make();
+  } catch (e) {
+    console.warn(e);
+    return el('p', { class: 'warn' }, 'A part of this record is not of the known form and is left out here.');
+  }
+}
+
 /** Key: marks and words of the verdicts' kinds, with counts. */
 export const legend = (counts) =>
   el(

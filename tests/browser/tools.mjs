@@ -13,7 +13,7 @@ export const ok = (value, what) => {
   counted.checks++;
   assert.ok(value, what);
 };
-export const until = async (check, what, ms = 8000) => {
+export const until = async (check, what, ms = 20000) => {
   const end = Date.now() + ms;
   for (;;) {
     if (await check()) {
