@@ -73,7 +73,9 @@ for (const type of ['click', 'input', 'change'])
 function tell(problem) {
   const box = byId('notice');
   box.hidden = !problem;
-  box.textContent = problem ? String(problem.message ?? problem) : '';
+  const gone = problem instanceof TypeError;
+  box.toggleAttribute('data-gone', gone);
+  box.textContent = gone ? 'The service cannot be reached: try again once the connection is back.' : problem ? String(problem.message ?? problem) : '';
 }
 
 let timer = 0;
@@ -87,6 +89,19 @@ function connection(name, until) {
   };
   say();
   if (name === 'waiting') timer = setInterval(say, 1000);
+  if (name === 'live' && byId('notice').hasAttribute('data-gone')) tell(null);
+  if (name === 'live' && byId('main').querySelector('[data-again]')) route(true);
+}
+
+/** The other pages, while nothing else is to be done: they are there then also when the service is not. */
+function fetchPages() {
+  const rest = [...Object.values(pages)].flatMap(([, load]) => [() => load(null), () => load('x')]);
+  const next = () => {
+    const load = rest.shift();
+    if (load) Promise.resolve(load()).then(() => idle(next), () => idle(next));
+  };
+  const idle = globalThis.requestIdleCallback ?? ((run) => setTimeout(run, 200));
+  setTimeout(() => idle(next), 1500);
 }
 
 const feed = new Feed({ change: draw, connection, problem: tell, ready: draw });
@@ -206,3 +221,4 @@ setInterval(() => {
 }, 30000); // "2 min ago" goes on
 route(true);
 feed.start();
+fetchPages();

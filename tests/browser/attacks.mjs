@@ -176,6 +176,24 @@ async function wrongClock(context, base, fake, complaints) {
   await page.close();
 }
 
+/** The service goes away between two pages: that is said, and the page is there once it is back. */
+async function serviceGone(context, base, fake, complaints) {
+  const page = await watched(context, complaints);
+  await page.goto(base);
+  await live(page);
+  fake.refuse = true;
+  fake.cut();
+  await until(async () => /connecting/.test(await text(page, '#connection')), 'it is gone');
+  await page.evaluate((a) => {
+    location.hash = a;
+  }, PAGES.candidate);
+  await until(async () => (await text(page, '#main')).includes('cannot be reached'), 'a page says so');
+  fake.refuse = false;
+  await live(page);
+  await until(async () => (await page.locator('#main .code tr').count()) > 3, 'and is there once the service is back');
+  await page.close();
+}
+
 /** Each tab has a stream of its own, and a token of its own. */
 async function twoTabs(context, base, fake, complaints) {
   const tabs = [await watched(context, complaints), await watched(context, complaints)];
@@ -225,7 +243,7 @@ finish(async () => {
   const context = await chromiumBrowser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
   const complaints = [];
   process.on('exit', (code) => code && complaints.length && console.error(complaints));
-  for (const step of [addresses, sources, wrongKinds, wrongOrder, twoTabs, wrongClock, policy].filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) {
+  for (const step of [addresses, sources, wrongKinds, wrongOrder, twoTabs, wrongClock, serviceGone, policy].filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) {
     const begun = Date.now();
     if (step === addresses || step === sources) await step(context, base, complaints);
     else if (step === policy) await step(context, base);
