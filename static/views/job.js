@@ -150,7 +150,12 @@ export function job(ctx, id) {
   const spent = part(el('section', { class: 'panel', 'aria-label': 'Budget' }), (judged, accepted, now) => [
     el('h2', null, 'What it cost'),
     budgetRows(shown, judged),
-    el('p', null, `${judged} judged, ${accepted} accepted.`),
+    el(
+      'div',
+      { class: 'row spread small' },
+      el('span', null, 'The whole job'),
+      el('span', { class: 'num' }, `${judged} judged, ${accepted} accepted`),
+    ),
     progressBar(progressOf(ctx.state, shown), 'Progress'),
     now ? [el('h3', null, now.baseline ? 'Judging the baseline' : `Judging candidate ${now.number ?? ''}`), phaseSteps(now)] : null,
   ]);
@@ -160,7 +165,7 @@ export function job(ctx, id) {
           'Shapes',
           null,
           el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'),
-          shapeGrid(shown, chosen, (hash) => {
+          shapeGrid(shown, shapeNow()?.shape_hash, (hash) => {
             chosen = hash;
             asked.best = null;
             record = null;
