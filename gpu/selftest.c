@@ -4,6 +4,7 @@
  * that what one does to it reaches no other. With several cards the threads are dealt out to them.
  *
  * Results are lines of JSON: --resume reads those that are there, skips their cases, and adds the new ones, so that shards may share a file.
+ * What another build of this program has judged is judged again: two builds' lines in one sum would say what neither of them does.
  */
 #include "gpu/selftest.h"
 
@@ -19,6 +20,7 @@ struct selftest {
     const struct selftest_options *o;
     struct selftest_ask ask;
     struct selftest_corpus corpus;
+    struct selftest_build build;
     struct selftest_result *results;
     int *order;                                 /* in which they are run */
     int place_count;
@@ -51,6 +53,7 @@ static void run_case(struct selftest *s, const struct selftest_place *at, int in
     pthread_mutex_lock(&s->lock);
     if (ok) {
         r->done = true;
+        r->by = s->build;
         selftest_decide(c, r);
         selftest_result_show(c, r);
         keep(s, c, r);
@@ -194,9 +197,12 @@ static bool resume(struct selftest *s, struct err *err)
 {
     if (!s->o->resume)
         return true;
+    struct selftest_left left = {0};
     if (access(s->o->resume, F_OK) == 0
-        && !selftest_results_read(s->o->resume, &s->corpus, s->places[0].device, s->results, NULL, err))
+        && !selftest_results_read(s->o->resume, &s->corpus, s->places[0].device, &s->build, s->results, &left, err))
         return false;
+    if (left.of_others)
+        printf("%d results in %s are another build's: they do not count here\n", left.of_others, s->o->resume);
     s->resume = fopen(s->o->resume, "ae");
     return s->resume ? true : err_errno(err, ERR_INTERNAL, "%s", s->o->resume);
 }
@@ -207,7 +213,7 @@ static int finish(const struct selftest *s, struct err *err)
 {
     struct selftest_totals t;
     selftest_sum(&s->corpus, s->results, &t);
-    bool written = !s->o->json || selftest_write_json(s->o->json, s->o->device, s->o->shard, &s->corpus, s->results, err);
+    bool written = !s->o->json || selftest_write_json(s->o->json, s->o->device, s->o->shard, &s->build, &s->corpus, s->results, err);
     if (!written)
         printf("FAILED   %s: %s\n", s->o->json, err->text);
     for (int i = 0; i < s->corpus.count; i++)
@@ -266,7 +272,7 @@ int selftest_run(const struct selftest_options *o)
     struct err err = {0};
     const bool card = strcmp(o->device, "sim") != 0;
     int status = 1, jobs = 1;
-    bool ok = job_count(o, card, &jobs, &err) && selftest_load(dir, o->ops, &s.corpus, &err);
+    bool ok = job_count(o, card, &jobs, &err) && selftest_load(dir, o->ops, &s.corpus, &err) && selftest_build_of(program, &s.corpus, &s.build, &err);
     selftest_ask_init(&s.ask, o, program, o->threads ? o->threads : card && jobs > 1 ? "2" : NULL);
     s.results = xarray((size_t)s.corpus.count + 1, sizeof *s.results);
     ok = ok && choose(&s, &err) && take_places(&s, &err) && resume(&s, &err);

@@ -12,6 +12,21 @@ void selftest_decide(const struct selftest_case *c, struct selftest_result *r)
         r->passed |= c->expected[i] == r->code;
 }
 
+/* ---- who judged ---- */
+
+#define PROGRAM_LIMIT_BYTES ((size_t)512 << 20)
+
+bool selftest_build_of(const char *program, const struct selftest_corpus *corpus, struct selftest_build *ret, struct err *err)
+{
+    cleanup(buf) struct buf bytes = {0}, cases = {0};
+    if (!file_read(program, PROGRAM_LIMIT_BYTES, &bytes, err))
+        return err_wrap(err, "the program that judges");
+    for (int i = 0; i < corpus->count; i++)
+        buf_fmt(&cases, "%s %s\n", corpus->list[i].name, corpus->list[i].digest.text);
+    *ret = (struct selftest_build){hash_of(bytes.data, bytes.size), hash_of(cases.data, cases.size)};
+    return true;
+}
+
 /* ---- lines ---- */
 
 json_t *selftest_result_encode(const struct selftest_case *c, const struct selftest_result *r)
@@ -21,6 +36,8 @@ json_t *selftest_result_encode(const struct selftest_case *c, const struct selft
     json_put_str(doc, "mode", c->mode);
     json_put_str(doc, "device", r->device);
     json_put_str(doc, "digest", c->digest.text);
+    json_put_str(doc, "program", r->by.program.text);
+    json_put_str(doc, "corpus", r->by.corpus.text);
     json_put_str(doc, "verdict", verdict_name(r->code));
     json_put_str(doc, "phase", r->phase);
     json_put_str(doc, "text", r->text);
@@ -45,6 +62,13 @@ static bool same_kind(const char *device, const char *other)
     return strncmp(device, other, kind) == 0 && (other[kind] == 0 || other[kind] == ':');
 }
 
+static void take_digest(const json_t *doc, const char *key, struct hash_hex *ret)
+{
+    const char *text = json_str(doc, key, "");
+    if (hash_hex_valid(text))
+        snprintf(ret->text, sizeof ret->text, "%s", text);
+}
+
 bool selftest_result_take(const json_t *doc, const struct selftest_case *c, const char *device, struct selftest_result *ret)
 {
     struct selftest_result r = {.chosen = ret->chosen, .done = true};
@@ -52,6 +76,8 @@ bool selftest_result_take(const json_t *doc, const struct selftest_case *c, cons
     if (strcmp(json_str(doc, "name", ""), c->name) != 0 || !same_kind(device, json_str(doc, "device", ""))
         || strcmp(json_str(doc, "digest", ""), c->digest.text) != 0 || !verdict_code_parse(json_str(doc, "verdict", ""), &r.code))
         return false;
+    take_digest(doc, "program", &r.by.program);
+    take_digest(doc, "corpus", &r.by.corpus);
     snprintf(r.device, sizeof r.device, "%s", json_str(doc, "device", ""));
     snprintf(r.phase, sizeof r.phase, "%s", json_str(doc, "phase", ""));
     snprintf(r.text, sizeof r.text, "%s", json_str(doc, "text", ""));
@@ -66,32 +92,36 @@ bool selftest_result_take(const json_t *doc, const struct selftest_case *c, cons
     return true;
 }
 
-static bool take_line(const char *text, size_t size, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results)
+static void take_line(const char *text, size_t size, const struct selftest_corpus *corpus, const char *device, const struct selftest_build *by,
+                      struct selftest_result *results, struct selftest_left *left)
 {
     cleanup(json) json_t *doc = NULL;
     struct err err = {0};
     if (!json_parse(text, size, &doc, &err))        /* cut short when it was stopped */
-        return true;
+        return;
+    if (by && strcmp(json_str(doc, "program", ""), by->program.text) != 0) {
+        left->of_others++;
+        return;
+    }
     for (int i = 0; i < corpus->count; i++)
         if (selftest_result_take(doc, &corpus->list[i], device, &results[i]))
-            return true;
-    return false;
+            return;
+    left->stale++;
 }
 
-bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, struct selftest_result *results,
-                           int *ret_stale, struct err *err)
+bool selftest_results_read(const char *path, const struct selftest_corpus *corpus, const char *device, const struct selftest_build *by,
+                           struct selftest_result *results, struct selftest_left *left, struct err *err)
 {
     cleanup(buf) struct buf text = {0};
-    int stale = 0;
+    struct selftest_left ignored = {0};
     if (!file_read(path, RESULTS_LIMIT_BYTES, &text, err))
         return false;
     for (const char *at = buf_cstr(&text); *at;) {
         size_t n = strcspn(at, "\n");
-        stale += n && !take_line(at, n, corpus, device, results);
+        if (n)
+            take_line(at, n, corpus, device, by, results, left ? left : &ignored);
         at += n + (at[n] == '\n');
     }
-    if (ret_stale)
-        *ret_stale += stale;
     return true;
 }
 
@@ -125,7 +155,7 @@ void selftest_sum(const struct selftest_corpus *corpus, const struct selftest_re
     }
 }
 
-bool selftest_write_json(const char *path, const char *device, const char *shard, const struct selftest_corpus *corpus,
+bool selftest_write_json(const char *path, const char *device, const char *shard, const struct selftest_build *by, const struct selftest_corpus *corpus,
                          const struct selftest_result *results, struct err *err)
 {
     cleanup(json) json_t *doc = json_object(), *cases = json_array();
@@ -137,6 +167,8 @@ bool selftest_write_json(const char *path, const char *device, const char *shard
             json_array_append_new(cases, selftest_result_encode(&corpus->list[i], &results[i]));
     json_put_str(doc, "device", device);
     json_put_str(doc, "shard", shard ? shard : "1/1");
+    json_put_str(doc, "program", by->program.text);
+    json_put_str(doc, "corpus", by->corpus.text);
     json_put_int(doc, "attacks", t.attacks);
     json_put_int(doc, "caught", t.caught);
     json_put_int(doc, "honest", t.honest);

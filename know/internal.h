@@ -9,7 +9,7 @@
  *   retrieve.c  three ranked lists, fused, weighted, packed
  *   know.c      the open layer: the index beside the store, writes of lessons
  *   propose.c   a lesson from outside: its evidence is looked up and computed
- *   vectors.c   vectors by a model, where one is configured
+ *   vectors.c   vectors by a model, where one is configured; vectors_kept.c: over restarts
  *   notes.c     failure notes
  *   learn.c     what jobs left to be learnt from, worked off
  *   effects.c   main effects of a template's parameters (pure)
@@ -126,6 +126,7 @@ void index_move_vectors(struct index *to, struct index *from);
 double ngram_cosine(const struct terms *a, const struct terms *b);
 
 /* ---- know.c ---- */
+#define UNDECIDED_KEPT 512
 struct know {
     struct know_config config;
     struct store *store;
@@ -139,7 +140,10 @@ struct know {
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
     atomic_int_fast64_t embed_failures, embed_fallbacks, embed_after_ns;   /* after: no query asks the model before */
+    atomic_int_fast64_t measured_again, measured_same;       /* contradictions that the judge was asked about; and where it saw no difference */
     atomic_bool embed_asking;            /* by a query: one at a time */
+    uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
+    int undecided_at;
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
@@ -156,6 +160,12 @@ bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **
 #define EMBED_RETRY_NS ((int64_t)30000000000)
 /* The text's vector by the model, or NULL: there is no model, it failed or is asked by somebody else. The caller frees. */
 float *vector_of_query(struct know *k, const char *text, int *ret_dim);
+
+/* ---- vectors_kept.c ---- */
+/* What the model said of this text, before this process too; NULL: nobody asked it. The caller frees. */
+float *vector_kept(struct know *k, const char *id, const char *text, int *ret_dim);
+void vector_keep(const struct know *k, struct store_batch *b, const char *id, const char *text, const float *v, int dim);
+bool vectors_forget(struct know *k, struct err *err) MUST_CHECK;      /* all that are kept */
 
 /* ---- notes.c ---- */
 bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;

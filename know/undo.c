@@ -165,5 +165,7 @@ json_t *know_stats(struct know *k)
     pthread_rwlock_unlock(&k->lock);
     json_put_int(doc, "embed_failures", k->embed_failures);
     json_put_int(doc, "embed_fallbacks", k->embed_fallbacks);
+    json_put_int(doc, "measured_again", k->measured_again);
+    json_put_int(doc, "measured_same", k->measured_same);
     return doc;
 }

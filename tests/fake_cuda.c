@@ -26,7 +26,7 @@ static struct CUfunc_st functions[] = {
     {"proteus_fingerprint", 4, {8, 8, 8, 8}}, {"proteus_gaps", 3, {8, 8, 8}},
     {"proteus_compare", 4, {8, 4, 8, 8}}, {"proteus_prints", 4, {8, 4, 8, 8}}};
 struct node { struct CUfunc_st *f; uint64_t args[6]; CUdeviceptr set; unsigned char value; size_t bytes; };
-struct CUgraph_st { int count; struct node *nodes; };
+struct CUgraph_st { int count; struct node *nodes; bool given_away; };
 static struct CUgraph_st *capturing;
 static CUresult sticky = CUDA_SUCCESS;
 static sigjmp_buf back;
@@ -47,6 +47,13 @@ REACHES(cuMemExportToShareableHandle) REACHES(cuImportExternalMemory) REACHES(cu
 int fake_cuda_live(void) { return live_maps + live_allocations; }
 int fake_cuda_scrubs(int which);
 int fake_cuda_scrubs(int which) { return scrubs[which]; }
+
+/* Kernels launched so far; and launches of the candidate that found another first number in its inout than the first launch did. */
+static int launched, moved;
+int fake_cuda_launched(void);
+int fake_cuda_launched(void) { return launched; }
+int fake_cuda_moved(void);
+int fake_cuda_moved(void) { return moved; }
 
 /* ---- kernels ---- */
 
@@ -150,6 +157,10 @@ static bool run_remembering(const char *what, const float *x, const float *s, fl
 static void run_candidate(float *x, float *s, float *y, float *w, int n)
 {
     const char *what = getenv("FAKE_KERNEL");
+    static float first;
+    static bool been;
+    moved += been && *s != first;
+    first = been ? first : *s, been = true;
     if (what && (strcmp(what, "nothing") == 0 || run_remembering(what, x, s, y, n)))
         return;
     for (int i = 0; i < n; i++) {
@@ -292,6 +303,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, vo
     if (!c->gridDimX || !c->blockDimX || !c->blockDimY || !c->blockDimZ)
         return CUDA_ERROR_INVALID_VALUE;
     struct node n = {.f = f};
+    launched += !capturing;
     for (int i = 0; i < f->args; i++)
         memcpy(&n.args[i], args[i], (size_t)f->bytes[i]);
     return do_node(&n);
@@ -355,8 +367,24 @@ CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode m)
     return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream s, CUgraph *g) { (void)s; *g = capturing; capturing = NULL; return CUDA_SUCCESS; }
-CUresult cuGraphDestroy(CUgraph g) { (void)g; return CUDA_SUCCESS; }
+CUresult cuGraphDestroy(CUgraph g)
+{
+    if (g->given_away)
+        free(g);
+    return CUDA_SUCCESS;
+}
 CUresult cuGraphInstantiate(CUgraphExec *e, CUgraph g, unsigned long long f) { (void)f; *e = (CUgraphExec)g; return CUDA_SUCCESS; }
+CUresult cuGraphExecUpdate(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *why)
+{
+    CUgraph x = (CUgraph)e;
+    (void)why;
+    if (x->count != g->count)
+        return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+    free(x->nodes);
+    x->nodes = g->nodes;
+    g->given_away = true;
+    return CUDA_SUCCESS;
+}
 CUresult cuGraphExecDestroy(CUgraphExec e) { CUgraph g = (CUgraph)e; free(g->nodes); free(g); return CUDA_SUCCESS; }
 CUresult cuGraphUpload(CUgraphExec e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
 CUresult cuGraphLaunch(CUgraphExec e, CUstream s)

@@ -11,7 +11,16 @@ for wrong in "--only zeros,no-such-case" "--jobs many" "--jobs 0" "--device sim,
 done
 "$1" serve-devices 2>/dev/null | grep -aq '"toolkit":{"version":"' || { echo "skipped: no CUDA toolkit to compile with"; exit 77; }
 out=$(mktemp) || exit 1
-trap 'rm -f "$out"' EXIT
+trap 'rm -rf "$out" "$out.lines" "$out.dir"' EXIT
+
+# A case is judged once by a build, and again by another: here the same program with a byte behind its end.
+ops=$(dirname "$1")/../share/proteus/ops
+mkdir -p "$out.dir" && cp "$1" "$out.dir/proteus-gpu" && printf x >>"$out.dir/proteus-gpu" || exit 1
+for turn in "$1 1" "$1 1" "$out.dir/proteus-gpu 2" "$out.dir/proteus-gpu 2"; do
+    "${turn% *}" selftest --device sim --corpus "$corpus" --ops-dir "$ops" --only axis-for-a-pointer --resume "$out.lines" >"$out" 2>&1 || { cat "$out"; exit 1; }
+    [ "$(wc -l <"$out.lines")" = "${turn##* }" ] || { echo "after $turn there are $(wc -l <"$out.lines") results"; cat "$out"; exit 1; }
+done
+grep -q "1 results in .* another build" "$out" || { echo "another build's result is not told of"; exit 1; }
 "$1" selftest --device sim --corpus "$corpus" --part "$2" >"$out" 2>&1
 status=$?
 grep -v '^caught \|^accepted ' "$out"

@@ -128,8 +128,8 @@ static int false_alarms(const struct setting *first, const struct world *w, int 
     for (int run = 0; run < runs; run++) {
         struct stats_result r;
         (void)simulate(&longest, &one_side, 1.0, rng_mix(salt * 7919 + (uint64_t)run), pairs);
-        for (int times = 1; times <= STATS_AA_LONGER; times++) {
-            stats_compare(pairs, times * first->blocks * first->size, (uint64_t)run, &r);
+        for (int blocks = first->blocks; blocks; blocks = stats_control_longer(first->blocks, blocks)) {
+            stats_compare(pairs, blocks * first->size, (uint64_t)run, &r);
             if (stats_control_sharp(&r))
                 break;
         }

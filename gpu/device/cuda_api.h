@@ -15,7 +15,8 @@
     X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoH) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)           \
     X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) X(cuMemMap)       \
     X(cuMemUnmap) X(cuMemSetAccess) X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamBeginCapture)          \
-    X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) X(cuGraphExecDestroy) X(cuGraphUpload) X(cuGraphLaunch)        \
+    X(cuStreamEndCapture) X(cuGraphDestroy) X(cuGraphInstantiate) X(cuGraphExecUpdate) X(cuGraphExecDestroy) X(cuGraphUpload)    \
+    X(cuGraphLaunch)                                                                                                          \
     X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventElapsedTime)
 
 struct cu_api {
@@ -137,8 +138,6 @@ struct guarded {
     CUmemGenericAllocationHandle handle;
     bool mapped;
 };
-bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
-                  struct guarded *ret, struct err *err) MUST_CHECK;
 void guarded_done(struct guarded *g);
 /* True: nothing around the buffer changed. */
 bool guarded_intact(struct device *d, const struct guarded *g, const struct program_buffer *b, uint64_t poison,
@@ -182,5 +181,8 @@ bool cuda_alone(struct device *d, int64_t watch_ns, struct device_alone *ret, st
 bool cuda_audit_prepare(const char *library, struct err *err);
 bool cuda_audit(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault,
                 struct err *err);
+bool cuda_profile_prepare(const char *library, struct err *err);
+bool cuda_profile(struct device_program *p, const struct device_profile *how, struct device_profile_result *ret, struct device_fault *fault,
+                  struct err *err);
 bool cuda_calibrate(struct device *d, json_t **ret, struct err *err);
 bool cuda_alive(const struct device *d, struct err *err) MUST_CHECK;

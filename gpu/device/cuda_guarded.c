@@ -67,8 +67,9 @@ bool guarded_fill(struct device *d, const struct guarded *g, const struct progra
            (b->writable || (CU(err, cuStreamSynchronize, d->stream) && set_access(d, g, CU_MEM_ACCESS_FLAGS_PROT_READ, err)));
 }
 
-bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
-                  struct guarded *ret, struct err *err)
+/* Writable yet, and not waited for. */
+static bool make(struct device *d, const struct program_buffer *b, uint64_t poison, enum device_place place, const void *content,
+                 struct guarded *ret, struct err *err)
 {
     size_t bytes = (size_t)b->bytes, alignment = (size_t)b->alignment_bytes;
     *ret = (struct guarded){.mapping_bytes = round_up(bytes + 2 * alignment, d->granularity)};
@@ -81,10 +82,7 @@ bool guarded_make(struct device *d, const struct program_buffer *b, uint64_t poi
     struct piece piece = {.to = ret->mapping, .bytes = ret->mapping_bytes, .pattern = poison};
     if (!helper_restore(d, &piece, 1, err))
         return false;
-    if (content && bytes && !helper_upload(d, ret->address, content, bytes, err))
-        return false;
-    return b->writable ||
-           (CU(err, cuStreamSynchronize, d->stream) && set_access(d, ret, CU_MEM_ACCESS_FLAGS_PROT_READ, err));
+    return !content || !bytes || helper_upload(d, ret->address, content, bytes, err);
 }
 
 static bool count_differing(struct device *d, CUdeviceptr from, uint64_t bytes, uint64_t poison, struct err *err)
@@ -128,9 +126,14 @@ bool memory_make(const struct device_program *p, const void *const *tensors, uin
     for (int i = 0; i < p->buffer_count; i++) {
         const void *content = p->buffers[i].output ? NULL : tensors[i];
         ret->count = i + 1;
-        if (!guarded_make(p->device, &p->buffers[i], poison, place, content, &ret->list[i], err))
+        if (!make(p->device, &p->buffers[i], poison, place, content, &ret->list[i], err))
             return err_wrap(err, "memory of %s", p->buffers[i].name);
     }
+    if (!CU(err, cuStreamSynchronize, p->device->stream))       /* everything is there before its access changes */
+        return false;
+    for (int i = 0; i < p->buffer_count; i++)
+        if (!p->buffers[i].writable && !set_access(p->device, &ret->list[i], CU_MEM_ACCESS_FLAGS_PROT_READ, err))
+            return err_wrap(err, "memory of %s", p->buffers[i].name);
     spent_add(SPENT_MEMORY, from_ns);
     return true;
 }

@@ -48,6 +48,7 @@ struct cuda_sets {
     uint64_t *seen;                   /* scratch: the sums, as they are on the card */
     CUevent begin, end;
     CUgraphExec graph;
+    int graph_launches, graph_uses;   /* of how many launches it is, and how often it was given new ones since it was instantiated */
 };
 
 /* Addresses of a set's buffers, in the program's order. */

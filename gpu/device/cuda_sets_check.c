@@ -15,9 +15,11 @@
  *
  * Lists and sums lie where device code neither finds nor may write them.
  */
+#include "core/clock.h"
 #include "core/hash.h"
 #include "core/rng.h"
 #include "gpu/device/cuda_sets.h"
+#include "gpu/device/spent.h"
 
 #include <string.h>
 
@@ -173,7 +175,9 @@ bool sets_look_end(struct device_program *p, bool replay, struct device_fault *f
     const uint64_t *wrong = s->seen + s->count + REPLAYS;       /* how many elements, and the first piece */
     if (wrong[0])
         return touched(s, wrong[1], fault);
+    const int64_t from_ns = clock_mono_ns();
     if (replay && s->exact && s->results && (!replays(p, fault, err) || fault->code != VERDICT_OK))
         return fault->code != VERDICT_OK;
+    spent_add(SPENT_REPLAY, from_ns);
     return variables_check(p, fault, err);
 }

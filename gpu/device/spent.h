@@ -16,7 +16,14 @@
     X(SCRUB, "scrub")                                                       \
     X(LAUNCH, "launch")            /* of guarded runs and probes, and waiting for them */ \
     X(TAKE, "take")                /* looking at guards, downloads */       \
-    X(FREE, "free")                /* unmapping */
+    X(FREE, "free")                /* unmapping */ \
+    X(DRAW, "draw")                /* of a timed block: what lies where, in what order */ \
+    X(GRAPH, "graph")              /* making it */ \
+    X(RESTORE, "restore")          /* waiting for the card to put everything there, and to be scrubbed and swept */ \
+    X(TIMED, "timed")              /* the timed launches */ \
+    X(CLOCK, "clock")              /* asking for it and for what holds it down */ \
+    X(LOOK, "look")                /* at what launches left */ \
+    X(REPLAY, "replay")
 enum spent {
 #define X(name, text) SPENT_##name,
     SPENT_TABLE(X)

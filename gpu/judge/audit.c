@@ -60,7 +60,8 @@ static bool ask_audit(struct judge *j, struct judge_side *s, uint64_t seed, stru
     json_put_int(job, "launches", launches);
     json_put_int(job, "cold_launches", cold);
     json_put(job, "order_seed", judge_u64(random_u64()));
-    STEP(judge_ask_run(j, s, job, "audit", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    const int64_t wall_ns = side_is_judged(j, s) ? LIMIT_ANSWER_GRACE_NS + block_card_wall_ns(j, LIMIT_TIME_BLOCK_WALL_NS) : LIMIT_TIME_SETUP_WALL_NS;
+    STEP(judge_ask_run(j, s, job, "audit", wall_ns, &answer, v, err));
     ret->sample = (struct device_sample){.event_ns = json_int(answer, "event_ns", 0), .wall_ns = json_int(answer, "wall_ns", 0),
                                          .launches = (int)json_int(answer, "launches", 0)};
     if (ret->sample.launches != launches)

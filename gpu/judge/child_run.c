@@ -96,6 +96,11 @@ bool child_do_open(struct child_state *s, const json_t *job, struct err *err)
         return err_set(err, ERR_UNAVAILABLE, "a device of kind %s cannot be audited", s->ops->kind);
     if (library && !s->ops->audit_prepare(library, err))
         return false;
+    const char *profiler = json_str(job, "profile_library", NULL);
+    if (profiler && !s->ops->profile_prepare)
+        return err_set(err, ERR_UNAVAILABLE, "a device of kind %s has no counters", s->ops->kind);
+    if (profiler && !s->ops->profile_prepare(profiler, err))
+        return false;
     if (!s->ops->open(id, &s->device, err) || !s->ops->info(s->device, &info, err))
         return false;
     json_t *doc = json_object();

@@ -80,6 +80,12 @@ void child_stop(struct child *c)
     c->alive = false;
 }
 
+bool child_answered(const struct child *c)
+{
+    struct pollfd p = {.fd = c->process.fd, .events = POLLIN};
+    return !c->alive || poll(&p, 1, 0) != 0;
+}
+
 void child_done(struct child *c)
 {
     if (c->asked)

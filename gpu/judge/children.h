@@ -44,6 +44,8 @@ int level_rank(const char *level);
 bool child_start(struct child_watch *w, enum sandbox_role role, const char *whose, const struct sandbox_paths *paths,
                  const char *const *env, struct child *ret, struct err *err) MUST_CHECK;
 /* Ends it if it lives. What it holds, and what was asked of it, stays for child_done: other threads may do this to other children. */
+/* Whether child_take would find something: an answer, or its end. */
+bool child_answered(const struct child *c);
 void child_stop(struct child *c);
 /* Ends it if it lives; releases what it holds. */
 void child_done(struct child *c);

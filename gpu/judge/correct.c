@@ -1,97 +1,33 @@
 /*
- * Correct: fresh children, secret inputs, every regime, and the comparison here. The typical regime (on a card: each) runs twice,
+ * Correct: fresh children, secret inputs, every regime; what their outputs come to is comparison.c's. The typical regime (on a card: each) runs twice,
  * with other poison, in another place of its mappings and in another order of warps, and must give the same bits (where atomics are
  * declared: nearly the same numbers, compare_spread).
  * Between them the regimes' runs use every place: at the end, at an odd multiple of the alignment, and at one of 2 MiB.
  *
  * Of a hidden regime the outside learns that a hidden test failed, nothing else.
  */
-#include "gpu/judge/internal.h"
+#include "gpu/judge/comparison.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
-static void describe(const struct judge *j, struct verdict *v, const struct compare_result *r, const struct tensor *t,
-                     int regime, const char *phase)
-{
-    verdict_set(v, r->code, phase, "%s (inputs: %s)", r->text, inputs_regime_name(j->op, regime));
-    v->detail = compare_encode(r, t);
-    json_put_str(v->detail, "regime", inputs_regime_name(j->op, regime));
-}
+/* ---- inputs, and the baseline's run ---- */
 
-/* Whether the baseline is fit to be a yardstick: inside the absolute table itself. */
-static bool baseline_fit(const struct judge *j, const struct compare_result *r, const struct tensor *t, struct err *err)
+/* Given while another child is waited for: not again when its own turn comes. */
+static bool inputs_ahead(struct judge *j, struct judge_side *s, int regime, struct verdict *v, struct err *err)
 {
-    struct compare_tolerance tolerance = compare_tolerance(j->op, t);
-    if (r->baseline_worst > 10 * tolerance.max || r->baseline_rms > 4 * tolerance.rms)
-        return err_set(err, ERR_INTERNAL,
-                       "the baseline's own error in %s is too large to measure by: worst %.3g, RMS %.3g", t->spec->name,
-                       r->baseline_worst, r->baseline_rms);
+    if (s->run.role != SANDBOX_RUN_CUDA || !j->keep_regimes || !s->present || s->has_inputs || regime >= j->regime_count)
+        return true;
+    STEP(run_inputs(j, s, regime, "correct", v, err));
+    s->has_inputs = true;
     return true;
 }
 
-/* The bytes that an output holds before a launch. */
-static void *poison_image(const struct tensor *t, uint64_t poison)
+static bool inputs_now(struct judge *j, struct judge_side *s, int regime, struct verdict *v, struct err *err)
 {
-    char *image = xalloc((size_t)t->bytes);
-    for (int64_t i = 0; i < t->bytes; i++)
-        image[i] = (char)(poison >> (8 * (i % 8)));
-    return image;
+    const bool there = s->has_inputs;
+    s->has_inputs = false;
+    return there || run_inputs(j, s, regime, "correct", v, err);
 }
-
-/* The comparison alone: pure, on any thread. ret by tensor, those that are not inputs. */
-static void compare_outputs(const struct judge *j, const struct judge_side *s, int regime, void *const *outputs,
-                            uint8_t *const *written, uint64_t poison, struct compare_result *ret)
-{
-    const struct judge_regime *g = &j->regimes[regime];
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        const struct tensor *tensor = &j->tensors[t];
-        if (tensor->spec->role == OP_INPUT)
-            continue;
-        bool gaps = tensor->spec->role == OP_OUTPUT && tensor->span_elements != tensor->elements;
-        cleanup(mem) void *image = gaps ? poison_image(tensor, poison) : NULL;
-        const struct compare_case c = {
-            .op = j->op, .tensor = tensor, .reference = g->reference[t], .got = outputs[t],
-            .baseline = side_is_judged(j, s) && g->baseline_ran ? g->baseline[t] : NULL,
-            .written = written[t],
-            .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
-        };
-        compare_tensor(&c, &ret[t]);
-    }
-}
-
-/* What the comparison means. */
-static bool judge_outputs(struct judge *j, struct judge_side *s, int regime, const struct compare_result *results, const char *phase,
-                          struct verdict *v, struct err *err)
-{
-    bool by_baseline = side_is_judged(j, s) && j->regimes[regime].baseline_ran;
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        const struct tensor *tensor = &j->tensors[t];
-        if (tensor->spec->role == OP_INPUT)
-            continue;
-        if (by_baseline && !baseline_fit(j, &results[t], tensor, err))
-            return false;
-        if (results[t].code != VERDICT_OK) {
-            describe(j, v, &results[t], tensor, regime, phase);
-            return side_verdict(j, s, v, err);
-        }
-    }
-    return sampled_enough(j, s, results, phase, v, err);
-}
-
-bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,
-                   const char *phase, struct compare_result *ret_worst, struct verdict *v, struct err *err)
-{
-    struct compare_result results[OP_MAX_TENSORS] = {{0}};
-    compare_outputs(j, s, regime, outputs, s->written, poison, results);
-    STEP(judge_outputs(j, s, regime, results, phase, v, err));
-    if (ret_worst)
-        memcpy(ret_worst, results, sizeof results);
-    return true;
-}
-
-/* ---- the baseline's run, and the comparison ---- */
 
 static bool baseline_ask(struct judge *j, int regime, struct verdict *v, struct err *err)
 {
@@ -105,53 +41,22 @@ static bool baseline_ask(struct judge *j, int regime, struct verdict *v, struct 
                                 .schedule_seed = regime == 0 ? seed | PTX_SEED_DESCENDING : seed,
                                 .place = regime == 0 ? DEVICE_AT_START : DEVICE_AT_END,
                                 .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
-    STEP(run_inputs(j, s, regime, "correct", v, err));
+    STEP(inputs_now(j, s, regime, v, err));
     STEP(run_ask(j, s, &o, "correct", v, err));
     s->runs_regime = true;
     return true;
 }
 
-static bool baseline_take(struct judge *j, int regime, struct verdict *v, struct err *err)
+/* next: the regime that the candidate runs then. */
+static bool baseline_take(struct judge *j, int regime, int next, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[BASELINE];
-    if (!s->present)
+    if (!s->present || !s->runs_regime)
         return true;
+    STEP(inputs_ahead(j, &j->sides[CANDIDATE], next, v, err));
     STEP(run_take(j, s, "correct", v, err));
     s->runs_regime = false;
     return regime != 0 || j->on_card || run_estimate(j, s, err);
-}
-
-/* Its outputs become ours: of all its blocks, or it is no yardstick. */
-void baseline_keep(struct judge *j, int regime)
-{
-    struct judge_side *s = &j->sides[BASELINE];
-    struct judge_regime *g = &j->regimes[regime];
-    if (!s->present || s->sampled)
-        return;
-    run_copy_outputs(j, s);
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->baseline[t]);
-        g->baseline[t] = steal(&s->outputs[t]);
-    }
-    g->baseline_ran = true;
-}
-
-static json_t *regime_record(const struct judge *j, int r, const struct compare_result *worst)
-{
-    json_t *doc = json_object(), *tensors = json_array();
-    bool hidden = inputs_regime_hidden(j->op, r);
-    char seed[24];
-    snprintf(seed, sizeof seed, "0x%016llx", (unsigned long long)j->regimes[r].seed);
-    json_put_int(doc, "regime", r);
-    if (!hidden)
-        json_put_str(doc, "name", inputs_regime_name(j->op, r));
-    json_put_bool(doc, "hidden", hidden);
-    json_put_str(doc, "seed", seed);
-    for (int t = 0; t < j->op->tensor_count; t++)
-        if (j->op->tensors[t].role != OP_INPUT)
-            json_array_append_new(tensors, compare_encode(&worst[t], &j->tensors[t]));
-    json_put(doc, "tensors", tensors);
-    return doc;
 }
 
 static void hide(struct verdict *v)
@@ -163,112 +68,6 @@ static void hide(struct verdict *v)
     json_put_bool(v->detail, "hidden", true);
 }
 
-/*
- * A regime's comparison goes on beside the next regimes' runs, as many at once as there are CPUs: the children compute then, and this
- * process would only wait, with a card in hand. It reads what nobody changes until it is settled: the regime's inputs, reference and
- * baseline, and outputs of its own. It waits until the next regime's first run is asked for; the baseline's outputs stay in its child's
- * memory as long. They are settled in order.
- */
-struct comparison {
-    bool waiting, running;
-    atomic_bool ready;
-    pthread_t thread;
-    struct judge *j;
-    struct judge_side *s;
-    int regime;
-    uint64_t poison;
-    void *outputs[OP_MAX_TENSORS];
-    uint8_t *written[OP_MAX_TENSORS];
-    struct compare_result results[OP_MAX_TENSORS];
-};
-
-static void *comparison_run(void *ctx)
-{
-    struct comparison *c = ctx;
-    compare_outputs(c->j, c->s, c->regime, c->outputs, c->written, c->poison, c->results);
-    atomic_store(&c->ready, true);
-    return NULL;
-}
-
-static void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison)
-{
-    c->waiting = true, c->j = j, c->s = s, c->regime = regime, c->poison = poison;
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        c->outputs[t] = steal(&s->outputs[t]);
-        c->written[t] = steal(&s->written[t]);
-    }
-}
-
-static void comparison_start(struct comparison *c)
-{
-    if (!c || !c->waiting)
-        return;
-    c->waiting = false;
-    baseline_keep(c->j, c->regime);
-    c->running = pthread_create(&c->thread, NULL, comparison_run, c) == 0;
-    if (!c->running)
-        comparison_run(c);      /* no thread to be had: then now */
-}
-
-static void comparison_end(struct comparison *c)
-{
-    if (c->running)
-        pthread_join(c->thread, NULL);
-    c->running = false;
-    for (int t = 0; t < OP_MAX_TENSORS; t++) {
-        free(c->outputs[t]);
-        free(c->written[t]);
-        c->outputs[t] = NULL, c->written[t] = NULL;
-    }
-}
-
-/* Of one round, by regime. */
-struct comparisons { int begun, settled, most; struct comparison list[INPUTS_MAX_REGIMES]; };
-
-static struct comparisons *comparisons_new(void)
-{
-    struct comparisons *all = xalloc(sizeof *all);
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    all->most = cpus < 1 ? 1 : cpus > INPUTS_MAX_REGIMES ? INPUTS_MAX_REGIMES : (int)cpus;
-    return all;
-}
-
-static void comparisons_free(struct comparisons *all)
-{
-    for (int i = all->settled; i < all->begun; i++)
-        comparison_end(&all->list[i]);
-    free(all);
-}
-DEFINE_CLEANUP(comparisons, struct comparisons *, comparisons_free(*it))
-
-static struct comparison *newest(struct comparisons *all)
-{
-    return all->begun > all->settled ? &all->list[all->begun - 1] : NULL;
-}
-
-/* Waits for it, judges it, records it. */
-static bool settle(struct comparison *c, json_t *records, struct verdict *v, struct err *err)
-{
-    struct judge *j = c->j;
-    comparison_start(c);
-    comparison_end(c);
-    STEP(judge_outputs(j, c->s, c->regime, c->results, "correct", v, err));
-    json_array_append_new(records, regime_record(j, c->regime, c->results));
-    regime_used(j, c->regime);
-    return true;
-}
-
-/* The oldest, until only `left` of them or those that still go on are left. *ret_regime is the one that v is of. */
-static bool settle_to(struct comparisons *all, int left, json_t *records, int *ret_regime, struct verdict *v, struct err *err)
-{
-    while (all->begun - all->settled > left || (all->begun > all->settled && atomic_load(&all->list[all->settled].ready))) {
-        struct comparison *c = &all->list[all->settled++];
-        *ret_regime = c->regime;
-        STEP(settle(c, records, v, err));
-    }
-    return true;
-}
-
 /* ---- two runs, equal bits ---- */
 
 struct images { void *list[OP_MAX_TENSORS]; };
@@ -278,34 +77,6 @@ static void images_done(struct images *i)
         free(i->list[t]);
 }
 DEFINE_CLEANUP(images, struct images, images_done(it))
-
-int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element)
-{
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        const struct tensor *tensor = &j->tensors[t];
-        size_t size = (size_t)dtype_bytes(tensor->dtype);
-        int64_t offset;
-        if (!a[t] || compare_same(tensor, a[t], b[t], &offset))
-            continue;
-        bool dense = tensor->span_elements == tensor->elements;
-        for (int64_t i = dense ? offset / (int64_t)size : 0; i < tensor->elements; i++) {
-            size_t at = (size_t)tensor_offset(tensor, i) * size;
-            if (memcmp((const char *)a[t] + at, (const char *)b[t] + at, size) != 0) {
-                *ret_element = i;
-                return t;
-            }
-        }
-    }
-    return -1;
-}
-
-int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element)
-{
-    for (int t = 0; t < j->op->tensor_count; t++)
-        if (a[t] && !compare_spread(j->op, &j->tensors[t], a[t], b[t], ret_element))
-            return t;
-    return -1;
-}
 
 /* What two launches on equal inputs may not show: any other bit, or where atomics are declared more than these excuse. */
 static int runs_differ(const struct judge *j, const struct judge_side *s, void *const *a, int64_t *ret_element)
@@ -361,7 +132,16 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
     STEP(first_run(j, s, &first, previous, v, err));
     for (int t = 0; t < j->op->tensor_count; t++)
         before.list[t] = steal(&s->outputs[t]);
-    STEP(run_once(j, s, &second, "correct", v, err));
+    STEP(run_ask(j, s, &second, "correct", v, err));
+    const bool baseline_next = j->on_card && regime > 0;        /* of the typical regime its run went first */
+    if (baseline_next)
+        STEP(inputs_ahead(j, &j->sides[BASELINE], regime, v, err));
+    if (!regime_ahead(j, regime, err))
+        return false;
+    STEP(run_take(j, s, "correct", v, err));
+    if (baseline_next)          /* the card is the baseline's while we look at what the candidate left */
+        STEP(baseline_ask(j, regime, v, err));
+    run_copy_outputs(j, s);
     int t = runs_differ(j, s, before.list, &element);
     if (t < 0) {
         if (regime == 0)
@@ -369,6 +149,8 @@ static bool run_twice(struct judge *j, struct judge_side *s, int regime, struct 
         return true;
     }
     /* Memory as in the first run, order as in the second: what still differs does so by the order of things, else by what was there. */
+    if (j->on_card)
+        STEP(baseline_take(j, regime, INT_MAX, v, err));
     first.schedule_seed = second.schedule_seed;
     first.explore = second.explore;
     STEP(run_once(j, s, &first, "correct", v, err));
@@ -399,7 +181,7 @@ static bool runs_twice(const struct judge *j, int regime)
 static bool run_judged(struct judge *j, int regime, struct comparison *previous, struct verdict *v, struct err *err)
 {
     struct judge_side *s = &j->sides[CANDIDATE];
-    STEP(run_inputs(j, s, regime, "correct", v, err));
+    STEP(inputs_now(j, s, regime, v, err));
     if (runs_twice(j, regime)) {
         STEP(run_twice(j, s, regime, previous, v, err));
     } else {
@@ -421,14 +203,14 @@ static bool run_regime(struct judge *j, int r, struct comparison *previous, stru
     /* Before anything of the candidate's is on the card: what the baseline takes there says what is endless. */
     if (j->on_card && r == 0) {
         STEP(baseline_ask(j, r, v, err));
-        STEP(baseline_take(j, r, v, err));
+        STEP(baseline_take(j, r, r, v, err));
         return run_judged(j, r, previous, v, err) && (v->code != VERDICT_OK || regime_reference(j, r, err));
     }
     STEP(run_judged(j, r, previous, v, err));
     if (!regime_reference(j, r, err))
         return false;
     STEP(baseline_ask(j, r, v, err));
-    return baseline_take(j, r, v, err);
+    return baseline_take(j, r, r + 1, v, err);
 }
 
 /* Runs a regime, and settles earlier ones, whose verdicts come first: *ret_regime is the one that v is of. */
@@ -437,8 +219,8 @@ static bool one_regime(struct judge *j, int r, struct comparisons *all, json_t *
     struct judge_side *s = &j->sides[CANDIDATE];
     cleanup(verdict) struct verdict ran = {.code = VERDICT_OK};
     struct err why = {0};
-    bool ok = run_regime(j, r, newest(all), &ran, &why);
-    STEP(settle_to(all, ok && ran.code == VERDICT_OK ? all->most - 1 : 0, records, ret_regime, v, err));
+    bool ok = run_regime(j, r, comparisons_newest(all), &ran, &why);
+    STEP(comparisons_settle(all, ok && ran.code == VERDICT_OK ? all->most - 1 : 0, records, ret_regime, v, err));
     *ret_regime = r;
     if (!ok)
         return err_set(err, why.code, "%s", why.text);
@@ -449,7 +231,7 @@ static bool one_regime(struct judge *j, int r, struct comparisons *all, json_t *
     }
     comparison_plan(&all->list[all->begun++], j, s, r, j->poison[runs_twice(j, r) ? 1 : r % 2]);
     /* where regimes are not kept, two of them would be too much to hold */
-    return j->keep_regimes || settle_to(all, 0, records, ret_regime, v, err);
+    return j->keep_regimes || comparisons_settle(all, 0, records, ret_regime, v, err);
 }
 
 /* What needs no card is done before it is ours: the children stand in their sandboxes, and what each regime must give is known. */
@@ -463,6 +245,8 @@ static bool before_card(struct judge *j, struct verdict *v, struct err *err)
     for (int r = 0; r < j->regime_count && j->keep_regimes; r++)
         if (!regime_reference(j, r, err))
             return false;
+    if (j->keep_regimes && !probe_prepare(j, err))
+        return false;
     card_prepare();
     for (int i = 0; i < SIDES; i++)
         if (j->sides[i].present)
@@ -496,6 +280,13 @@ static bool ready(struct judge *j, struct verdict *v, struct err *err)
     return true;
 }
 
+/* The last comparisons are waited for; the card can say meanwhile what the harness itself costs. */
+static bool calibrate_beside(struct judge *j, struct comparison *last, struct verdict *v, struct err *err)
+{
+    comparison_start(last);
+    return measure_calibrate(j, v, err);
+}
+
 bool correct_round(struct judge *j, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *records = json_array();
@@ -503,7 +294,9 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
     STEP(ready(j, v, err));
     for (int r = 0; r <= j->regime_count; r++) {
         int of = r;
-        if (r < j->regime_count ? !one_regime(j, r, all, records, &of, v, err) : !settle_to(all, 0, records, &of, v, err))
+        if (r == j->regime_count && j->on_card)
+            STEP(calibrate_beside(j, comparisons_newest(all), v, err));
+        if (r < j->regime_count ? !one_regime(j, r, all, records, &of, v, err) : !comparisons_settle(all, 0, records, &of, v, err))
             return false;
         if (v->code != VERDICT_OK) {
             if (inputs_regime_hidden(j->op, of))

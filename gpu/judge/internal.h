@@ -33,6 +33,7 @@ struct judge_side {
     struct child compile, run, triton;
     json_t *triton_request, *triton_made;       /* language triton: what its compiler is told (candidate_triton), and what it says */
     bool audited;                       /* its next run child is watched by a tracing library, and used for nothing but the audit */
+    bool profiled;                      /* the same with the card's counters: for a profile and nothing else */
     bool compile_asked, assemble_asked;
     struct buf ptx, cubin;
     char *log;
@@ -41,6 +42,7 @@ struct judge_side {
     json_t *resources;                  /* by launch of the plan, for the run child */
     bool shaped, open_asked, opened, loaded;
     bool runs_regime;                   /* the baseline's run of a regime was asked and not yet taken */
+    bool has_inputs;                    /* of the regime that it runs next */
     json_t *info;                       /* of the device in its run child */
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
@@ -111,6 +113,8 @@ struct judge {
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
+    uint64_t chain_seed;                /* of the probe's first chained launch, whose inputs were made while no card waited for them */
+    void *chain_made[OP_MAX_TENSORS];
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
     uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
@@ -132,6 +136,7 @@ struct judge {
     int64_t card_counted_ns, card_waited_ns;
     int64_t start_up_ns;                /* of gpu_ns, until a run child's driver and context stood */
     int64_t card_run_ns;                /* what a guarded run of the baseline took on the card, by our clock; 0: not known */
+    int64_t card_block_ns;              /* what a timed graph of it took, with all that is done around it */
 };
 
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
@@ -218,6 +223,8 @@ bool run_prepare_ask(struct judge *j, struct judge_side *s, struct verdict *v, s
 bool run_prepare_take(struct judge *j, struct judge_side *s, struct verdict *v, struct err *err) MUST_CHECK;
 /* How long a child may take over so many runs of the candidate on a card before they are endless ones; ceiling_ns: and never longer. */
 int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns);
+/* The same of a graph of its launches, or some one at a time: by what the baseline's graphs took, which are as long and come first. */
+int64_t block_card_wall_ns(const struct judge *j, int64_t ceiling_ns);
 /* Asking and opening apart: two cards' contexts come up side by side. */
 bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
 bool run_open(struct judge *j, struct judge_side *s, const char *device, struct verdict *v, struct err *err) MUST_CHECK;
@@ -254,13 +261,19 @@ bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
 bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+/* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
+ * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
+bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- probe.c ---- */
+/* Makes what needs no card. */
+bool probe_prepare(struct judge *j, struct err *err) MUST_CHECK;
+
+/* ---- comparison.c ---- */
 /* The tensor that differs, or -1. Gaps of outputs hold poison and are compared elsewhere. */
 int outputs_difference(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
 /* As outputs_difference, where atomics are declared: the tensor that is further apart than they excuse. */
 int outputs_spread(const struct judge *j, void *const *a, void *const *b, int64_t *ret_element);
-/* The typical regime on the emulator where a card follows: two runs, in other orders of blocks and lanes, must agree and be right. What a
- * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
-bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* Copies what the baseline's run of a regime left, as what the candidate's errors are measured by. */
 void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
@@ -278,6 +291,8 @@ bool series(struct judge *j, const struct shared *typical_in, void *const *typic
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */
 bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* What the harness itself costs on this card, once a judgement, into j->calibration. */
+bool measure_calibrate(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* A job of a run child on a card, its fault taken and its time counted. */
 bool judge_ask_run(struct judge *j, struct judge_side *s, const json_t *job, const char *phase, int64_t wall_ns, json_t **ret,
                    struct verdict *v, struct err *err) MUST_CHECK;

@@ -96,8 +96,10 @@ void judge_free(struct judge *j)
     if (j->op)
         regimes_clear(j);
     shared_done(&j->spare_in);
-    for (int t = 0; t < OP_MAX_TENSORS; t++)
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(j->typical[t]);
+        free(j->chain_made[t]);
+    }
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
     if (j->python)

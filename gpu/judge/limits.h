@@ -33,6 +33,7 @@
     X(REFERENCE_C_BYTES, LIMIT_MIB, "its source")                                                                                       \
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
+    X(CANARIES_WALL_NS, 20 * LIMIT_SECOND, "an operator's canaries, all regimes of one choice of dtypes at a small shape: 0.2 s")          \
     X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
     X(RUN_SIM_CPU_SECONDS, 1800, "of all regimes and host threads together; each run has its own wall limit below")                     \
     X(RUN_SIM_MEMORY_BYTES, 24576 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas")                      \
@@ -58,7 +59,7 @@
     X(START_WALL_NS, 30 * LIMIT_SECOND, "from exec to the child's greeting")                                                            \
     X(CUDA_OPEN_WALL_NS, 60 * LIMIT_SECOND, "driver and context; 0.13 s on an idle machine")                                            \
     X(TIME_SETUP_WALL_NS, 60 * LIMIT_SECOND, "buffer sets of 5 x L2 and a graph")                                                       \
-    X(TIME_BLOCK_WALL_NS, 20 * LIMIT_SECOND, "one graph")                                                                               \
+    X(TIME_BLOCK_WALL_NS, 20 * LIMIT_SECOND, "one graph, at most: block_card_wall_ns")                                                  \
     X(TIME_WALL_NS, 15 * LIMIT_SECOND, "all samples of one occasion; what is there by then must do")                                    \
     X(TIME_AIM_NS, LIMIT_SECOND / 2, "GPU time to sum up a side for a published figure (nvbench's floor)")                              \
     X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \

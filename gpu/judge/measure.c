@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define QUAD 4
-#define WARM_NS (25 * 1000000)
+#define WARM_NS (13 * 1000000)          /* of each side, one after the other on one card: 25 ms of work, and a clock that stands still twice */
 #define WARM_CAP_NS (2 * LIMIT_SECOND)
 #define WARM_LAUNCHES 256
 #define CONTROL_RUNS 3
@@ -62,6 +62,19 @@ static bool ask(struct session *x, struct judge_side *s, json_t *job, int64_t wa
 
 struct sample { double event_ns, wall_ns, mhz; uint64_t reasons; };
 
+/* A graph, or several, of the side: how long the baseline's take says how long the candidate's may. */
+static bool ask_graph(struct session *x, struct clocked *c, json_t *job, int64_t beside_ns, json_t **ret, struct verdict *v, struct err *err)
+{
+    struct judge *j = x->j;
+    const bool judged = side_is_judged(j, c->side);
+    const int64_t wall_ns = judged ? block_card_wall_ns(j, LIMIT_TIME_BLOCK_WALL_NS) : LIMIT_TIME_BLOCK_WALL_NS, from_ns = clock_mono_ns();
+    STEP(ask(x, c->side, job, beside_ns + wall_ns, ret, v, err));
+    const int64_t took_ns = clock_mono_ns() - from_ns;
+    if (!judged && !beside_ns && took_ns > j->card_block_ns)
+        j->card_block_ns = took_ns;
+    return true;
+}
+
 static bool block(struct session *x, struct clocked *c, struct sample *ret, struct verdict *v, struct err *err)
 {
     cleanup(json) json_t *answer = NULL;
@@ -69,7 +82,7 @@ static bool block(struct session *x, struct clocked *c, struct sample *ret, stru
     c->side->timed_order = rng_at(x->order, 7, x->counter++);
     json_put_int(job, "launches", c->launches);
     json_put(job, "order_seed", judge_u64(c->side->timed_order));
-    STEP(ask(x, c->side, job, LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
+    STEP(ask_graph(x, c, job, 0, &answer, v, err));
     int launches = (int)json_int(answer, "launches", 0);
     double event = json_num(answer, "event_ns", 0), wall = json_num(answer, "wall_ns", 0),
            mhz = json_num(answer, "sm_clock_mhz", 0);
@@ -101,11 +114,13 @@ static bool warm_up(struct session *x, struct clocked *c, int64_t busy_ns, struc
     json_put(job, "order_seed", judge_u64(rng_at(x->order, 7, x->counter++)));
     json_put_int(job, "busy_ns", busy_ns);
     json_put_int(job, "cap_ns", WARM_CAP_NS);
-    STEP(ask(x, c->side, job, LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    STEP(ask_graph(x, c, job, WARM_CAP_NS, &answer, v, err));
     double event = json_num(answer, "event_ns", 0);
     if (!(event > 0 && event < 1e12))
         return err_set(err, ERR_UPSTREAM, "the run child of the %s reports an impossible sample", c->side->name);
     c->per_launch_ns = event / launches;
+    if (!side_is_judged(x->j, c->side) && (int64_t)event > x->j->card_block_ns)
+        x->j->card_block_ns = (int64_t)event;
     return true;
 }
 
@@ -123,16 +138,19 @@ static bool setup_both(struct session *x, uint64_t seed, int64_t bytes_least, st
 
 /* ---- samples ---- */
 
-/* Of a side's last block, a launch that nobody could foresee; whether there is one at all is as little foreseen. */
-static bool check_some(struct session *x, struct clocked *c, struct verdict *v, struct err *err)
+/* Between two quads: perhaps some results of the last blocks, and how far the comparison is with those that were taken before. */
+static bool check_some(struct session *x, struct clocked *a, struct clocked *b, struct verdict *v, struct err *err)
 {
-    const int quads = x->effort.blocks * x->effort.pairs_in_block / 2, wanted = timed_outputs_wanted(c, x->effort.sets_checked);
-    if (c->checked + (x->looking.c == c) >= wanted || random_u64() % (uint64_t)quads >= (uint64_t)wanted)
-        return true;
-    int64_t now_ns = clock_mono_ns();
-    STEP(check_timed_output(x, c, random_u64(), v, err));
-    x->spent_ns[PART_OUTPUTS] += clock_mono_ns() - now_ns;
-    x->since_ns += clock_mono_ns() - now_ns;
+    int64_t from_ns = clock_mono_ns();
+    if (a != b) {
+        STEP(check_timed_maybe(x, b, v, err));
+        if (!x->alone)
+            STEP(check_timed_maybe(x, a, v, err));
+    }
+    STEP(check_timed_go_on(x, v, err));
+    from_ns = clock_mono_ns() - from_ns;
+    x->spent_ns[PART_OUTPUTS] += from_ns;
+    x->since_ns += from_ns;
     return true;
 }
 
@@ -172,11 +190,7 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
         if (whole && clock_mono_ns() >= x->deadline_ns && p->count >= STATS_LEAST_BLOCKS * size)
             return true;
         STEP(quad(x, a, b, p->list + p->count, v, err));
-        if (a != b) {
-            STEP(check_some(x, b, v, err));
-            if (!x->alone)
-                STEP(check_some(x, a, v, err));
-        }
+        STEP(check_some(x, a, b, v, err));
         p->list[p->count].block = p->count / size, p->list[p->count + 1].block = (p->count + 1) / size;
         p->count += 2;
     }
@@ -188,8 +202,8 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
     cleanup(pairs) struct pairs p;
     struct stats_result r = {0};
     pairs_make(&p);
-    for (int times = 1; times <= STATS_AA_LONGER; times++) {
-        STEP(collect(x, &x->base, &x->base, times * x->effort.control_blocks, CONTROL_BLOCK, 0, &p, v, err));
+    for (int first = x->effort.control_blocks, blocks = first; blocks; blocks = stats_control_longer(first, blocks)) {
+        STEP(collect(x, &x->base, &x->base, blocks, CONTROL_BLOCK, 0, &p, v, err));
         stats_compare(p.list, p.count, rng_at(x->order, 13, x->counter++), &r);
         if (stats_control_sharp(&r) || clock_mono_ns() >= x->deadline_ns)
             break;
@@ -236,6 +250,13 @@ static bool compare(struct session *x, struct pairs *p, struct account *a, struc
     return true;
 }
 
+static bool watch(struct session *x, const char *when, struct verdict *v, struct err *err)
+{
+    STEP(card_watch(x->j, x->base.side, x->effort.aim_ns == 0, when, x->card, v, err));
+    spent(x, PART_WATCH);
+    return true;
+}
+
 static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
     cleanup(pairs) struct pairs p;
@@ -245,18 +266,22 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     struct stats_result r = {0};
     pairs_make(&p);
     x->reasons = 0;
-    x->mine.checked = x->base.checked = 0;
+    x->mine.checked = x->base.checked = x->mine.looked_at = x->base.looked_at = 0;
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &before, controls, v, err));
     STEP(compare(x, &p, &a, &r, v, err));
     spent(x, PART_PAIRS);
-    STEP(check_timed_outputs(x, &x->mine, v, err));
+    STEP(check_timed_rest(x, &x->mine, v, err));
     if (!x->alone)
-        STEP(check_timed_outputs(x, &x->base, v, err));
-    a.checked = x->mine.checked;
+        STEP(check_timed_rest(x, &x->base, v, err));
     spent(x, PART_OUTPUTS);
     x->deadline_ns = clock_mono_ns() + LIMIT_TIME_WALL_NS;
     STEP(control(x, &after, controls, v, err));
+    /* Before anybody is blamed: was it our card? */
+    STEP(watch(x, "after", v, err));
+    STEP(check_timed_settle(x, v, err));
+    a.checked = x->mine.checked;
+    spent(x, PART_OUTPUTS);
     *ret_valid = before && after && a.clock_steady;
     if (!*ret_valid)
         return true;
@@ -283,21 +308,16 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
 /* Set-up and warm-up, and once more where the first guess shows that graphs of more launches are wanted than there are sets. */
 static bool prepare(struct session *x, struct verdict *v, struct err *err)
 {
-    struct judge *j = x->j;
     uint64_t seed = x->buffers = random_u64();
-    if (!j->calibration) {
-        cleanup(json) json_t *answer = NULL;
-        STEP(ask(x, x->base.side, judge_job("calibrate"), LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
-        json_t *figures = json_object_get(answer, "calibration");
-        j->calibration = json_is_object(figures) ? json_incref(figures) : json_object();
-    }
+    STEP(measure_calibrate(x->j, v, err));
     spent(x, PART_CALIBRATE);
     STEP(setup_both(x, seed, 0, v, err));
     spent(x, PART_SET_UP);
-    STEP(warm_up(x, &x->mine, WARM_NS, v, err));
-    x->base.per_launch_ns = x->mine.per_launch_ns;
     if (!x->alone)
         STEP(warm_up(x, &x->base, WARM_NS, v, err));
+    STEP(warm_up(x, &x->mine, WARM_NS, v, err));
+    if (x->alone)
+        x->base.per_launch_ns = x->mine.per_launch_ns;
     spent(x, PART_WARM_UP);
     int64_t more = measure_launches(x);
     if (more) {
@@ -308,26 +328,17 @@ static bool prepare(struct session *x, struct verdict *v, struct err *err)
     return true;
 }
 
-static bool watch(struct session *x, const char *when, struct verdict *v, struct err *err)
-{
-    STEP(card_watch(x->j, x->base.side, x->effort.aim_ns == 0, when, x->card, v, err));
-    spent(x, PART_WATCH);
-    return true;
-}
-
 static bool attempts(struct session *x, struct judge_timing *ret, struct verdict *v, struct err *err)
 {
     bool valid = false;
     STEP(watch(x, "before", v, err));
     for (int i = 0; i < CONTROL_RUNS && !valid; i++) {
         if (i) {                        /* after a longer warm-up: 0.1 s, then 0.4 s */
-            STEP(warm_up(x, &x->mine, WARM_NS << 2 * i, v, err));
             STEP(warm_up(x, &x->base, WARM_NS << 2 * i, v, err));
+            STEP(warm_up(x, &x->mine, WARM_NS << 2 * i, v, err));
             spent(x, PART_WARM_UP);
         }
         STEP(attempt(x, &valid, ret, v, err));
-        /* Before anybody is blamed: was it our card? */
-        STEP(watch(x, "after", v, err));
         if (valid)
             json_put_int(ret->record, "attempts", i + 1);
     }
@@ -349,6 +360,7 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
     struct judge_timing timing = {0};
     enum rule rule = RULE_RECORDS;
     STEP(prepare(&x, v, err));
+    check_timed_begin(&x);
     const bool ok = attempts(&x, &timing, v, err);      /* false with a verdict: the baseline's, which is our failure */
     check_timed_drop(&x);
     if (!ok || v->code != VERDICT_OK) {

@@ -6,7 +6,7 @@ struct clocked {                        /* one side while it is measured */
     struct judge_side *side;
     bool judged;                        /* not the baseline of a candidate */
     int sets, launches;
-    int checked;                        /* launches whose outputs were compared with the reference, of this attempt */
+    int looked_at, checked;             /* launches whose outputs were taken, and compared with the reference, of this attempt */
     double per_launch_ns;               /* first guess */
 };
 
@@ -15,12 +15,9 @@ struct effort { int blocks, pairs_in_block, longer, control_blocks, sets_checked
 /* What an occasion takes, by the wall clock: part of the certificate, because cost is a promise too. */
 enum part { PART_CALIBRATE, PART_SET_UP, PART_WARM_UP, PART_WATCH, PART_CONTROL, PART_PAIRS, PART_OUTPUTS, PARTS };
 
-/* A launch's results whose reference is being made; c NULL: none. */
-struct output_check { struct clocked *c; void *outputs[OP_MAX_TENSORS]; };
-
 struct session {
     struct judge *j;
-    struct output_check looking;
+    struct output_checks *looking;      /* measure_outputs.c */
     struct effort effort;
     struct clocked mine, base;
     bool alone;                         /* the baseline itself is judged: both are the same side */
@@ -54,14 +51,14 @@ bool measure_sets(struct session *x, struct clocked *c, uint64_t seed, int64_t b
 int64_t measure_launches(struct session *x);
 
 /* ---- measure_outputs.c ---- */
-/* How many launches' outputs of a side are compared with the reference in an attempt: the candidate's more than the baseline's. */
-int timed_outputs_wanted(const struct clocked *c, int beside);
-/*
- * Looks at one launch of the side's last timed graph, by a number that was drawn after it: takes its results and has the reference
- * made beside whatever is measured next. What it comes to is said by the next such call, or by check_timed_outputs.
- */
-bool check_timed_output(struct session *x, struct clocked *c, uint64_t drawn, struct verdict *v, struct err *err) MUST_CHECK;
-/* What is still wanted, of launches of the side's last timed graph: first, last, middle, and others that nobody could foresee. */
-bool check_timed_outputs(struct session *x, struct clocked *c, struct verdict *v, struct err *err) MUST_CHECK;
+void check_timed_begin(struct session *x);
+/* Of the side's last timed graph, now that it is over, perhaps a launch's results: which, and whether any at all, nobody could foresee. */
+bool check_timed_maybe(struct session *x, struct clocked *c, struct verdict *v, struct err *err) MUST_CHECK;
+/* What is still wanted, of launches of the side's last timed graph: first, middle, last, and others that nobody could foresee. */
+bool check_timed_rest(struct session *x, struct clocked *c, struct verdict *v, struct err *err) MUST_CHECK;
+/* What was taken is compared beside whatever is measured: says what is known by now, and does not wait. */
+bool check_timed_go_on(struct session *x, struct verdict *v, struct err *err) MUST_CHECK;
+/* Waits for all of it. */
+bool check_timed_settle(struct session *x, struct verdict *v, struct err *err) MUST_CHECK;
 /* Whatever was being looked at is not any more. */
 void check_timed_drop(struct session *x);

@@ -60,6 +60,18 @@ bool measure_sets(struct session *x, struct clocked *c, uint64_t seed, int64_t b
     return true;
 }
 
+bool measure_calibrate(struct judge *j, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[j->sides[BASELINE].present ? BASELINE : CANDIDATE];
+    cleanup(json) json_t *answer = NULL, *job = judge_job("calibrate");
+    if (j->calibration)
+        return true;
+    STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    json_t *figures = json_object_get(answer, "calibration");
+    j->calibration = json_is_object(figures) ? json_incref(figures) : json_object();
+    return true;
+}
+
 bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err)
 {
     struct session x = {.j = j};

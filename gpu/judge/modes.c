@@ -19,7 +19,7 @@ static bool turn(struct judge *j, struct judge_side *s, struct eager *e, struct 
     const int most = device_most_launches(s->timed_sets), launches = most < EAGER_LAUNCHES ? most : EAGER_LAUNCHES;
     json_put_int(job, "launches", launches);
     json_put(job, "order_seed", judge_u64(random_u64()));
-    STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
+    STEP(judge_ask_run(j, s, job, "time", side_is_judged(j, s) ? block_card_wall_ns(j, LIMIT_TIME_BLOCK_WALL_NS) : LIMIT_TIME_BLOCK_WALL_NS, &answer, v, err));
     const json_t *list = json_object_get(answer, "wall_ns");
     if (!json_is_array(list))
         return true;                    /* a device that does not launch one at a time */

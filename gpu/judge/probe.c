@@ -12,7 +12,7 @@
  * All run in the children that were just found correct; on a card their modules have been launched often by then.
  */
 #include "core/clock.h"
-#include "gpu/judge/internal.h"
+#include "gpu/judge/comparison.h"
 
 #include <string.h>
 
@@ -75,12 +75,24 @@ static bool changes_in_place(const struct judge *j)
     return false;
 }
 
+/* Once; none where nothing is chained. */
+bool probe_prepare(struct judge *j, struct err *err)
+{
+    if (j->chain_seed || (!changes_in_place(j) && !j->on_card))
+        return true;
+    j->chain_seed = random_u64();
+    return inputs_make(&j->shape, j->tensors, 0, j->chain_seed, j->chain_made, err);
+}
+
 /* The next launch's inputs, in place of the typical regime's: state as it was left, floats new, integers as they are. */
 static bool chain_inputs(struct judge *j, const struct judge_regime *typical, void *const *left, uint64_t seed, struct err *err)
 {
     struct judge_regime *g = &j->regimes[0];
     void *made[OP_MAX_TENSORS] = {0};
-    if (!inputs_make(&j->shape, j->tensors, 0, seed, made, err))
+    if (seed == j->chain_seed)
+        for (int t = 0; t < j->op->tensor_count; t++)
+            made[t] = steal(&j->chain_made[t]);
+    else if (!inputs_make(&j->shape, j->tensors, 0, seed, made, err))
         return false;
     if (!g->in.base && !shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err)) {
         inputs_free(j->op, made);
@@ -109,24 +121,37 @@ static void chain_forget(struct judge *j)
     g->referenced = g->baseline_ran = false;
 }
 
-/* By the same rules as any regime: against the reference, relative to the baseline, both on these inputs. */
-static bool chain_check(struct judge *j, int launch, uint64_t poison, struct verdict *v, struct err *err)
+/* By the same rules as any regime: against the reference, relative to the baseline, both on these inputs. The reference works beside the baseline's run. */
+static bool chain_begin(struct judge *j, uint64_t poison, struct comparison *c, struct verdict *v, struct err *err)
 {
-    struct judge_side *s = &j->sides[CANDIDATE], *base = &j->sides[BASELINE];
-    struct judge_regime *g = &j->regimes[0];
+    struct judge_side *base = &j->sides[BASELINE];
     chain_forget(j);
-    if (!regime_reference(j, 0, err))
+    if (!regime_reference_ask(j, 0, err))
         return false;
     if (base->present) {
         const struct run_order o = {.regime = 0, .poison = j->poison[0], .schedule_seed = random_u64(), .place = DEVICE_AT_END,
                                     .instruction_limit = (uint64_t)LIMIT_THREAD_INSTRUCTIONS};
         STEP(run_inputs(j, base, 0, "probe", v, err));
-        STEP(run_side(j, base, &o, v, err));
-        for (int t = 0; t < j->op->tensor_count && !base->sampled; t++)
-            g->baseline[t] = steal(&base->outputs[t]);
-        g->baseline_ran = !base->sampled;
+        STEP(run_ask(j, base, &o, "probe", v, err));
+        STEP(run_take(j, base, "probe", v, err));
     }
-    if (!check_outputs(j, s, 0, s->outputs, poison, "probe", NULL, v, err))
+    if (!regime_reference(j, 0, err))
+        return false;
+    comparison_plan(c, j, &j->sides[CANDIDATE], 0, poison);
+    comparison_start(c);
+    return true;
+}
+
+/* The side's outputs are its own again. */
+static bool chain_end(struct judge *j, struct comparison *c, int launch, struct verdict *v, struct err *err)
+{
+    struct judge_side *s = &j->sides[CANDIDATE];
+    comparison_wait(c);
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        free(s->outputs[t]);
+        s->outputs[t] = steal(&c->outputs[t]);
+    }
+    if (!comparison_judge(c, "probe", v, err))
         return false;
     if (v->code == VERDICT_OK || !changes_in_place(j))
         return true;
@@ -137,14 +162,15 @@ static bool chain_check(struct judge *j, int launch, uint64_t poison, struct ver
     return true;
 }
 
-/* The reference computes while the series runs on the card. What the check finds comes first. */
-static bool check_beside_series(struct judge *j, const struct judge_regime *typical, uint64_t poison, struct verdict *v, struct err *err)
+/* What the launch came to is found out while the series runs on the card, if there is one; and comes first. */
+static bool chain_check(struct judge *j, const struct judge_regime *typical, int launch, uint64_t poison, struct verdict *v, struct err *err)
 {
     cleanup(verdict) struct verdict seen = {.code = VERDICT_OK};
-    chain_forget(j);
-    if (!regime_reference_ask(j, 0, err) || !series(j, &typical->in, j->typical, &j->regimes[0].in, j->sides[CANDIDATE].outputs, &seen, err))
+    cleanup(comparison) struct comparison c = {.waiting = false};
+    STEP(chain_begin(j, poison, &c, v, err));
+    if (launch == CHAIN_FIRST && !series(j, &typical->in, j->typical, &j->regimes[0].in, c.outputs, &seen, err))
         return false;
-    STEP(chain_check(j, CHAIN_FIRST, poison, v, err));
+    STEP(chain_end(j, &c, launch, v, err));
     *v = seen;
     seen = (struct verdict){.code = VERDICT_OK};
     return true;
@@ -156,7 +182,7 @@ static bool chain_launches(struct judge *j, const struct judge_regime *typical, 
     const int last = j->mode == MODE_TRIAGE || !changes_in_place(j) ? CHAIN_FIRST : CHAIN_LAST;
     int64_t until = clock_mono_ns() + LIMIT_PROBE_WALL_NS;
     for (int launch = 2; launch <= last; launch++) {
-        const uint64_t seed = random_u64();
+        const uint64_t seed = launch == CHAIN_FIRST && j->chain_seed ? j->chain_seed : random_u64();
         const struct run_order o = order_of(j, launch);
         bool late = clock_mono_ns() > until, ends = launch == last || late;
         if (!chain_inputs(j, typical, launch == 2 ? j->typical : s->outputs, seed, err))
@@ -166,10 +192,8 @@ static bool chain_launches(struct judge *j, const struct judge_regime *typical, 
         char text[24];
         snprintf(text, sizeof text, "0x%016llx", (unsigned long long)seed);
         json_array_append_new(seeds, json_string(text));
-        if (launch == CHAIN_FIRST)
-            STEP(check_beside_series(j, typical, o.poison, v, err));
-        else if (ends)
-            STEP(chain_check(j, launch, o.poison, v, err));
+        if (launch == CHAIN_FIRST || ends)
+            STEP(chain_check(j, typical, launch, o.poison, v, err));
         if (ends)
             return true;
     }

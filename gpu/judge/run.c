@@ -9,19 +9,28 @@
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[DEVICE_MAX_NEEDS + 3] = {j->operator_folder.dir};
+    const char *paths[DEVICE_MAX_NEEDS + 6] = {j->operator_folder.dir};
+    char beside[2][640];
     cleanup(device_needs) struct device_needs needs = {.env = {0}};
     /* A device of a test needs nothing of the host. */
     if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
         return false;
     int count = 1;
-    if (s->audited)
+    if (s->audited || s->profiled)
         paths[count++] = j->toolkit.cupti;
+    /* What the profiler opens beside itself. */
+    static const char *const helpers[] = {"libnvperf_host.so", "libnvperf_target.so"};
+    for (int i = 0; i < 2 && s->profiled && role == SANDBOX_RUN_CUDA; i++) {
+        const char *slash = strrchr(j->toolkit.cupti, '/');
+        snprintf(beside[i], sizeof beside[i], "%.*s/%s", slash ? (int)(slash - j->toolkit.cupti) : 0, j->toolkit.cupti, helpers[i]);
+        if (access(beside[i], R_OK) == 0)
+            paths[count++] = beside[i];
+    }
     for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
         paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
     child_done(&s->run);
-    s->shaped = s->opened = s->loaded = s->open_asked = false;
+    s->shaped = s->opened = s->loaded = s->open_asked = s->has_inputs = false;
     return child_start(&j->watch, role, s->name, &visible, (const char *const *)needs.env, &s->run, err);
 }
 
@@ -88,6 +97,8 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
     json_put_str(open, "device", device);
     if (s->audited)
         json_put_str(open, "audit_library", j->toolkit.cupti);
+    if (s->profiled)
+        json_put_str(open, "profile_library", j->toolkit.cupti);
     if (!child_ask(&j->watch, &s->run, open, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->open_asked = true;
@@ -246,12 +257,22 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
  * was allowed before there was a baseline to go by, which still holds where there is none. A slow but honest kernel, 64 times the baseline's
  * time with its copies, would be of no use to anybody: it may be called endless. A neighbour on the card is asked for before anyone is blamed.
  */
-int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns)
+static int64_t card_wall_ns(int64_t baseline_ns, int times, int64_t ceiling_ns)
 {
-    const int64_t usual_ns = j->card_run_ns * LIMIT_TIMES_BASELINE * runs;
-    if (!j->card_run_ns || usual_ns > ceiling_ns)
+    const int64_t usual_ns = baseline_ns * LIMIT_TIMES_BASELINE * times;
+    if (!baseline_ns || usual_ns > ceiling_ns)
         return ceiling_ns;
     return usual_ns > LIMIT_RUN_CUDA_LEAST_NS ? usual_ns : LIMIT_RUN_CUDA_LEAST_NS;
+}
+
+int64_t run_card_wall_ns(const struct judge *j, int runs, int64_t ceiling_ns)
+{
+    return card_wall_ns(j->card_run_ns, runs, ceiling_ns);
+}
+
+int64_t block_card_wall_ns(const struct judge *j, int64_t ceiling_ns)
+{
+    return card_wall_ns(j->card_block_ns, 1, ceiling_ns);
 }
 
 /* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */

@@ -397,6 +397,12 @@ static double half_width(const struct stats_result *r)
 
 bool stats_control_sharp(const struct stats_result *r) { return half_width(r) <= STATS_AA_SHARP; }
 
+int stats_control_longer(int first, int blocks)
+{
+    const int most = first * STATS_AA_LONGER, next = blocks + (first + STATS_AA_PARTS - 1) / STATS_AA_PARTS;
+    return blocks >= most ? 0 : next < most ? next : most;
+}
+
 bool stats_alike(const struct stats_result *r)
 {
     bool excludes = r->time.low > 1 || r->time.high < 1;

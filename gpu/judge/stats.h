@@ -33,6 +33,7 @@
 #define STATS_SAME 0.01             /* an interval within this of 1 is "same" */
 #define STATS_AA_SHARP 0.005        /* a control goes on until its interval is so narrow to each side, or STATS_AA_LONGER times as long */
 #define STATS_AA_LONGER 4
+#define STATS_AA_PARTS 4            /* it is looked at after each such part of its first length: most need little more than that */
 #define STATS_AA_BLUNT 0.025        /* one that stays wider than this says nothing: not a valid run */
 #define STATS_AA_NOTED 0.001        /* a difference that is certain counts from here */
 /*
@@ -87,6 +88,8 @@ void stats_compare(const struct stats_pair *pairs, int count, uint64_t seed, str
  * interval excludes 1. The point alone is no argument: of 24 pairs with 2 % noise one control in three lies half a percent off.
  */
 bool stats_control_sharp(const struct stats_result *r);
+/* Of how many blocks the next look is, after one at `blocks` that was not sharp; 0: it is long enough as it is. first: of the first look. */
+int stats_control_longer(int first, int blocks);
 bool stats_alike(const struct stats_result *r);
 
 void stats_side_of(const double *values, int count, struct stats_side *ret);

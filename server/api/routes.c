@@ -51,7 +51,7 @@ const struct route api_routes[] = {
     {HTTP_GET, "/v1/tokens", tokens_list, SCOPE_ADMIN, 0},
     {HTTP_POST, "/v1/tokens", tokens_post, SCOPE_ADMIN, ROUTE_JSON | ROUTE_COMMITS},
     {HTTP_DELETE, "/v1/tokens/{id}", tokens_delete, SCOPE_ADMIN, ROUTE_COMMITS},
-    {HTTP_POST, "/mcp", mcp_post, SCOPE_READ, ROUTE_JSON | ROUTE_COMMITS | ROUTE_WAITS},
+    {HTTP_POST, "/mcp", mcp_post, SCOPE_READ, ROUTE_JSON | ROUTE_ANSWERS_BAD | ROUTE_COMMITS | ROUTE_WAITS},
     {HTTP_GET, "/healthz", health_get, SCOPE_NONE, 0},
     {HTTP_GET, "/readyz", ready_get, SCOPE_NONE, 0},
     {HTTP_GET, "/metrics", metrics_get, SCOPE_READ, 0},
