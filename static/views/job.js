@@ -176,10 +176,12 @@ export function job(ctx, id) {
       : [],
   );
   const plot = new SearchPlot((cand) => ctx.go(candidateHref(cand)));
-  const key = part(el('div'), () =>
+  const key = part(el('div'), (read) =>
     Object.keys(plot.counts ?? {}).length
       ? legend(plot.counts)
-      : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.'),
+      : !read
+        ? el('p', { class: 'muted' }, 'The candidates are being read…')
+        : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.'),
   );
   const filters = part(el('div', { class: 'row wrap', role: 'group', 'aria-label': 'Filter of candidates' }), (counts) =>
     ['', ...Object.keys(counts)].map((k) =>
@@ -270,7 +272,8 @@ export function job(ctx, id) {
   const drawPlot = (list, shape) => {
     plot.set(list, shape);
     plot.node.hidden = !Object.keys(plot.counts).length;
-    key.update(JSON.stringify(plot.counts), null);
+    const read = Boolean(workOf(ctx.state, id).all);
+    key.update(`${JSON.stringify(plot.counts)} ${read}`, read);
     filters.update(`${JSON.stringify(Object.keys(plot.counts))} ${filter}`, plot.counts);
   };
   const drawTable = (list, shape) => {
