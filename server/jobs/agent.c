@@ -149,6 +149,7 @@ void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *accou
     j->llm[purpose].calls++;
     j->llm[purpose].tries += account->tries;
     pthread_mutex_unlock(&j->lock);
+    spending_add_tokens(j, llm_usage_total(&account->usage));
 }
 
 json_t *agent_stats(struct jobs *j)
