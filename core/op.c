@@ -155,6 +155,17 @@ static bool take_expr(struct load *l, const char *where, const json_t *value, ch
     return true;
 }
 
+/* Where the number is there: an integer that every reader of JSON keeps. */
+static bool axis_number(struct load *l, const char *where, const json_t *doc, const char *key)
+{
+    const json_t *value = json_object_get(doc, key);
+    char text[80];
+    if (!value || (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= SHAPE_AXIS_MOST))
+        return true;
+    snprintf(text, sizeof text, "%s must be an integer from 0 to 2^53 (%lld)", key, (long long)SHAPE_AXIS_MOST);
+    return bad(l, where, text);
+}
+
 static bool load_axis(struct load *l, const char *name, const json_t *doc)
 {
     static const char *const keys[] = {"type", "value", "default", "min", "max", "keyed", "description", NULL};
@@ -176,6 +187,8 @@ static bool load_axis(struct load *l, const char *name, const json_t *doc)
     if (!a->is_const && strcmp(type, "var") != 0)
         return bad(l, where, "type must be var or const");
     a->keyed = json_bool(doc, "keyed", true);
+    if (!axis_number(l, where, doc, "min") || !axis_number(l, where, doc, "max") || !axis_number(l, where, doc, "value"))
+        return false;
     a->min = json_int(doc, "min", 1);
     a->max = json_int(doc, "max", SHAPE_AXIS_MAX);
     a->value = json_int(doc, "value", 0);

@@ -44,6 +44,7 @@ void dtype_store(enum dtype t, void *data, size_t i, double value);
 #define OP_NAME_SIZE 64
 #define OP_EXPR_SIZE 160
 #define SHAPE_AXIS_MAX (((int64_t)1 << 40) - 1)   /* an axis without a max of its own */
+#define SHAPE_AXIS_MOST ((int64_t)1 << 53)        /* no axis is larger: beyond it readers of JSON keep not every integer */
 
 struct op_axis {
     char name[OP_NAME_SIZE];

@@ -78,6 +78,8 @@ static bool write_result(const char *path, const struct judge_result *r, struct 
 
 static int run_judge_file(const struct options *o, const struct judge_config *c);
 static int run_serve_estimates(const struct options *o, const struct judge_config *c);
+static int run_serve_profile(const struct options *o, const struct judge_config *c);
+static int run_profile_file(const struct options *o, const struct judge_config *c);
 static int run_golden(const struct options *o, const struct judge_config *c);
 static int run_canaries(const struct options *o, const struct judge_config *c);
 static int run_selftest(const struct options *o, const struct judge_config *c);
@@ -91,11 +93,13 @@ static const struct {
     {"judge", "", "judges one task from stdin, in frames (gpu/wire.h)", run_judge, true},
     {"judge-file", "--shape .. --candidate ..", "the same for people: prints phases, verdict and figures",
      run_judge_file, true},
+    {"profile-file", "--shape .. --candidate ..", "prints what the card's counters say of a candidate, as JSON", run_profile_file, true},
     {"golden", "FILE...", "checks operators' references and baselines against golden files", run_golden, true},
     {"canaries", "[OP|DIR]...", "checks that operators tell wrong results from right ones (default: all of them)", run_canaries, true},
     {"selftest", "", "runs the red-team corpus: attacks must be caught, honest kernels accepted", run_selftest, true},
     {"serve-devices", "", "devices, sandbox and toolkit as one frame", run_serve_devices, false},
     {"serve-estimates", "", "estimates of several candidates from stdin, in frames", run_serve_estimates, true},
+    {"serve-profile", "", "a profile of one candidate from stdin, in frames", run_serve_profile, true},
     {"serve-op", "", "builds and checks an operator from stdin, in frames", run_serve_op, false},
 };
 
@@ -267,6 +271,21 @@ static int run_serve_estimates(const struct options *o, const struct judge_confi
     return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
 }
 
+/* The same with one candidate, and a profile. */
+static int run_serve_profile(const struct options *o, const struct judge_config *c)
+{
+    (void)o;
+    cleanup(fd) int out = take_stdout();
+    struct session s = {.out = out};
+    struct err err = {0};
+    cleanup(wire_frame) struct wire_frame task = {0};
+    cleanup(json) json_t *doc = NULL;
+    if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err) ||
+        !judge_profile(c, task.json, gone, &s, &doc, &err))
+        return serve_error(out, &err);
+    return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
+}
+
 /* ---- judge-file ---- */
 
 static void show_progress(void *ctx, const json_t *phase)
@@ -351,6 +370,18 @@ static int run_judge_file(const struct options *o, const struct judge_config *c)
     printf("%s in %.0f ms\n", verdict_name(result.verdict.code),
            (double)(clock_mono_ns() - from) * 1e-6);
     return result.verdict.code == VERDICT_OK && whole ? 0 : 1;
+}
+
+static int run_profile_file(const struct options *o, const struct judge_config *c)
+{
+    cleanup(json) json_t *task = NULL, *doc = NULL;
+    cleanup(buf) struct buf text = {0};
+    struct err err = {0};
+    if (!make_task(o, c, &task, &err) || !judge_profile(c, task, NULL, NULL, &doc, &err))
+        return fail("profile-file", &err);
+    json_write_pretty(&text, doc);
+    fputs(buf_cstr(&text), stdout);
+    return json_object_get(doc, "profile") ? 0 : 1;
 }
 
 /* ---- golden ---- */

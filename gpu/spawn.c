@@ -534,29 +534,71 @@ static bool take_estimates(const json_t *doc, size_t count, json_t **ret, struct
     return true;
 }
 
-bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
-                     struct err *err)
+/* One request in one frame, one result in another, then the end of the process. New reference. */
+static bool ask_once(const struct spawn_config *config, const char *command, const json_t *request, const char *nothing, judge_cancelled *cancelled,
+                     void *ctx, json_t **ret, struct err *err)
 {
     cleanup(process) struct process p = {.in = -1, .out = -1, .err_fd = -1};
     cleanup(wire_frame) struct wire_frame f = {0};
-    cleanup(json) json_t *list = NULL;
     struct err local = {0};
     bool end = false;
-    if (!process_start(&p, config, "serve-estimates", err))
+    if (!process_start(&p, config, command, err))
         return false;
     struct talk t = {.p = &p, .deadline_ns = clock_mono_ns() + config->wall_limit_ns, .limit_ns = config->wall_limit_ns,
                      .cancelled = cancelled, .ctx = ctx, .reader = {.max_blob_bytes = 0}};
     bool sent = wire_send_json_by(p.in, WIRE_JUDGE, request, t.deadline_ns, &local);
     bool ok = (sent || local.code == ERR_UPSTREAM) && next_frame(&t, &f, &end, &local) &&
-              (!end || err_set(&local, ERR_UPSTREAM, "it ended without an answer")) && wire_expect(&f, WIRE_RESULT, &local) &&
-              take_estimates(f.json, json_array_size(json_object_get(request, "candidates")), &list, &local) && exit_clean(&p, &local);
+              (!end || err_set(&local, ERR_UPSTREAM, "it ended without an answer")) && wire_expect(&f, WIRE_RESULT, &local) && exit_clean(&p, &local);
     wire_reader_done(&t.reader);
     if (!ok) {
         if (local.code == ERR_CONFLICT && strcmp(local.text, "cancelled") == 0)
             return err_set(err, ERR_CONFLICT, "cancelled");
-        with_circumstances(&p, "nothing was estimated", &local);
+        with_circumstances(&p, nothing, &local);
         return err_set(err, local.code, "%s", local.text);
     }
-    *ret = steal(&list);
+    *ret = json_incref(f.json);
     return true;
+}
+
+bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
+                     struct err *err)
+{
+    cleanup(json) json_t *doc = NULL;
+    return ask_once(config, "serve-estimates", request, "nothing was estimated", cancelled, ctx, &doc, err) &&
+           take_estimates(doc, json_array_size(json_object_get(request, "candidates")), ret, err);
+}
+
+/* Exactly one of the three, and figures that are numbers. */
+static bool take_profile(const json_t *doc, struct profile_answer *ret, struct err *err)
+{
+    const json_t *profile = json_object_get(doc, "profile"), *steps = json_object_get(profile, "steps"), *step;
+    const char *refused = json_str(doc, "refused", NULL);
+    const json_t *fault = json_object_get(doc, "fault");
+    size_t i;
+    if ((json_is_object(profile) != 0) + (refused != NULL) + (json_is_object(fault) != 0) != 1)
+        return err_set(err, ERR_UPSTREAM, "it answered neither figures, nor why there are none");
+    if (json_is_object(profile) && (!json_is_array(steps) || json_array_size(steps) > PLAN_MAX_STEPS))
+        return err_set(err, ERR_UPSTREAM, "a profile without its steps");
+    json_array_foreach(steps, i, step) {
+        const char *name;
+        json_t *value;
+        json_object_foreach((json_t *)(uintptr_t)step, name, value)
+            if (!json_is_number(value) && strcmp(name, "stalls") != 0)
+                return err_set(err, ERR_UPSTREAM, "%.40s of step %zu of a profile is no number", name, i);
+    }
+    cleanup(buf) struct buf clean = {.limit = sizeof ret->why - 1};
+    const char *why = refused ? refused : json_str(fault, "text", "");
+    utf8_clean(&clean, why, strlen(why));
+    snprintf(ret->why, sizeof ret->why, "%s", buf_cstr(&clean));
+    ret->refused = refused != NULL;
+    ret->profile = json_is_object(profile) ? json_incref((json_t *)(uintptr_t)profile) : NULL;
+    ret->gpu_ns = json_int(doc, "gpu_ns", 0);
+    return true;
+}
+
+bool spawn_profile(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, struct profile_answer *ret,
+                   struct err *err)
+{
+    cleanup(json) json_t *doc = NULL;
+    return ask_once(config, "serve-profile", request, "nothing was counted", cancelled, ctx, &doc, err) && take_profile(doc, ret, err);
 }

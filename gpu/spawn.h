@@ -75,5 +75,12 @@ bool spawn_op(const struct spawn_config *config, const json_t *request, judge_ca
  */
 bool spawn_estimates(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, json_t **ret,
                      struct err *err) MUST_CHECK;
+/*
+ * What the card's counters say of a candidate that was judged right (gpu/judge/judge.h): request {"shape","op_digest"?,"candidate"}.
+ * refused: this host, card or driver does not count, and will not tomorrow either. Neither that nor a profile: it did not run, and why.
+ */
+struct profile_answer { json_t *profile; /* owned; NULL: none */ bool refused; char why[300]; int64_t gpu_ns; };
+bool spawn_profile(const struct spawn_config *config, const json_t *request, judge_cancelled *cancelled, void *ctx, struct profile_answer *ret,
+                   struct err *err) MUST_CHECK;
 /* {"devices":[...],"sandbox":{"level","layers":[...]},"toolkit":{"version"|null,"missing"?,"triton":{"version"|null,"python"|"missing"}},"version"}; new reference. */
 bool spawn_devices(const struct spawn_config *config, json_t **ret, struct err *err) MUST_CHECK;

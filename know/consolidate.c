@@ -11,6 +11,7 @@
 #include "know/internal.h"
 
 #include "core/clock.h"
+#include "core/hash.h"
 
 #include <math.h>
 
@@ -234,7 +235,7 @@ static bool merge(struct know *k, const json_t *winner, const json_t *loser, str
     struct trust both = {a.alpha + b.alpha - 1, a.beta + b.beta - 1};     /* what both began with counts once */
     both.alpha = fmax(both.alpha, 0.25);
     both.beta = fmax(both.beta, 0.25);
-    trust_write(kept, &both);
+    trust_write(kept, &both, "it took over another lesson that says the same", NULL);
     json_put_int(kept, "uses", json_int(winner, "uses", 0) + json_int(loser, "uses", 0));
     json_put_int(kept, "wins", json_int(winner, "wins", 0) + json_int(loser, "wins", 0));
     json_put_str(kept, "updated", clock_text(clock_wall_ns()).text);
@@ -277,17 +278,65 @@ static struct ruling rule_known(const json_t *a, const json_t *b)
     return r;
 }
 
+/* A candidate of each that was made as its lesson says, both of one shape: these can be laid side by side. */
+static bool find_comparable(struct know *k, const json_t *a, const json_t *b, const char **ret_x, const char **ret_y)
+{
+    const char *x, *y;
+    for (size_t i = 0; (x = evidence_candidate(a, i)); i += is_basis(a, "paired") ? 2 : 1) {
+        cleanup(json) json_t *first = NULL;
+        struct err none = {0};
+        if (!store_get(k->store, STORE_CANDIDATE, x, &first, &none))
+            continue;
+        for (size_t n = 0; (y = evidence_candidate(b, n)); n += is_basis(b, "paired") ? 2 : 1) {
+            cleanup(json) json_t *second = NULL;
+            if (strcmp(x, y) && store_get(k->store, STORE_CANDIDATE, y, &second, &none) &&
+                !strcmp(json_str(first, "shape_hash", ""), json_str(second, "shape_hash", "-"))) {
+                *ret_x = x, *ret_y = y;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Of both as they are: one that says something else, or rests on something else, is another. */
+static uint64_t pair_mark(const json_t *a, const json_t *b)
+{
+    cleanup(str) char *x = json_text(json_object_get(a, "evidence")), *y = json_text(json_object_get(b, "evidence"));
+    cleanup(str) char *text = xfmt("%s %s %s %s %s %s", json_str(a, "id", ""), json_str(a, "action", ""), x, json_str(b, "id", ""), json_str(b, "action", ""), y);
+    uint64_t mark;
+    struct hash_hex hash = hash_of(text, strlen(text));
+    memcpy(&mark, hash.text, sizeof mark);
+    return mark;
+}
+
+static bool was_undecided(const struct know *k, uint64_t mark)
+{
+    for (int i = 0; i < UNDECIDED_KEPT; i++)
+        if (k->undecided[i] == mark)
+            return true;
+    return false;
+}
+
+/* What did not differ is not measured again each round: a card has better things to do. */
 static struct ruling rule_measured(struct know *k, const json_t *a, const json_t *b)
 {
     struct ruling r = {NEITHER, ""};
     struct err err = {0};
-    double ratio, low, high;
-    const char *x = evidence_candidate(a, 0), *y = evidence_candidate(b, 0);
-    if (!k->config.measure || !x || !y || !strcmp(x, y) || !k->config.measure(k->config.ctx, x, y, &ratio, &low, &high, &err))
+    struct lesson_comparison c;
+    const char *x, *y;
+    const uint64_t mark = pair_mark(a, b);
+    if (!k->config.measure || was_undecided(k, mark) || !find_comparable(k, a, b, &x, &y) || !k->config.measure(k->config.ctx, x, y, &c, &err))
         return r;
-    if (low > 1 || high < 1) {
-        r.winner = low > 1 ? FIRST : SECOND;
-        snprintf(r.reason, sizeof r.reason, "measured again: %.40s is %.4g [%.4g, %.4g] times as fast as %.40s", x, ratio, low, high, y);
+    k->measured_again++;
+    if (c.low > 1 || c.high < 1) {
+        r.winner = c.low > 1 ? FIRST : SECOND;
+        snprintf(r.reason, sizeof r.reason, "%s again: %.40s is %.4g [%.4g, %.4g] times as fast as %.40s", c.measured ? "measured" : "estimated", x, c.ratio, c.low,
+                 c.high, y);
+    } else {
+        k->measured_same++;
+        k->undecided[k->undecided_at] = mark;
+        k->undecided_at = (k->undecided_at + 1) % UNDECIDED_KEPT;
     }
     return r;
 }

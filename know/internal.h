@@ -9,7 +9,7 @@
  *   retrieve.c  three ranked lists, fused, weighted, packed
  *   know.c      the open layer: the index beside the store, writes of lessons
  *   propose.c   a lesson from outside: its evidence is looked up and computed
- *   vectors.c   vectors by a model, where one is configured
+ *   vectors.c   vectors by a model, where one is configured; vectors_kept.c: over restarts
  *   notes.c     failure notes
  *   learn.c     what jobs left to be learnt from, worked off
  *   effects.c   main effects of a template's parameters (pure)
@@ -56,6 +56,7 @@ json_t *lesson_new(const json_t *tags, const char *situation, const char *action
 #define TRUST_KEEP 0.97                  /* of what was known before, at each new outcome: a half-life of 23 outcomes */
 #define TRUST_LOWER 0.05                 /* the quantile of the posterior that counts */
 #define TRUST_LEAST_USES 8               /* before a lesson can retire itself */
+#define TRUST_HISTORY 24
 struct trust { double alpha, beta; };
 double beta_cdf(double a, double b, double x);
 double beta_quantile(double a, double b, double p);
@@ -67,7 +68,8 @@ double trust_lower(const struct trust *t);
 /* Whether it has to go: even its upper bound is below what candidates without lessons achieve. */
 bool trust_spent(const struct trust *t, int64_t uses, double base_rate);
 struct trust trust_read(const json_t *lesson);
-void trust_write(json_t *lesson, const struct trust *t);
+/* Sets it, and adds to the lesson's "history" (the first and the newest TRUST_HISTORY - 1) what moved it; candidate may be NULL. */
+void trust_write(json_t *lesson, const struct trust *t, const char *why, const char *candidate);
 
 /* ---- words.c ---- */
 #define VECTOR_CONCEPT 4.0               /* in the vectors a concept stands for a word, whose n-grams are some seven */
@@ -124,6 +126,7 @@ void index_move_vectors(struct index *to, struct index *from);
 double ngram_cosine(const struct terms *a, const struct terms *b);
 
 /* ---- know.c ---- */
+#define UNDECIDED_KEPT 512
 struct know {
     struct know_config config;
     struct store *store;
@@ -137,7 +140,10 @@ struct know {
     bool started, news;                  /* news: under sleep */
     atomic_bool stopping;
     atomic_int_fast64_t embed_failures, embed_fallbacks, embed_after_ns;   /* after: no query asks the model before */
+    atomic_int_fast64_t measured_again, measured_same;       /* contradictions that the judge was asked about; and where it saw no difference */
     atomic_bool embed_asking;            /* by a query: one at a time */
+    uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
+    int undecided_at;
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
@@ -154,6 +160,12 @@ bool get_or_null(struct know *k, enum store_kind kind, const char *id, json_t **
 #define EMBED_RETRY_NS ((int64_t)30000000000)
 /* The text's vector by the model, or NULL: there is no model, it failed or is asked by somebody else. The caller frees. */
 float *vector_of_query(struct know *k, const char *text, int *ret_dim);
+
+/* ---- vectors_kept.c ---- */
+/* What the model said of this text, before this process too; NULL: nobody asked it. The caller frees. */
+float *vector_kept(struct know *k, const char *id, const char *text, int *ret_dim);
+void vector_keep(const struct know *k, struct store_batch *b, const char *id, const char *text, const float *v, int dim);
+bool vectors_forget(struct know *k, struct err *err) MUST_CHECK;      /* all that are kept */
 
 /* ---- notes.c ---- */
 bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;

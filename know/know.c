@@ -85,6 +85,9 @@ bool know_commit(struct know *k, struct store_batch *b, const json_t *const *doc
 {
     for (int i = 0; i < count; i++)
         store_put(b, STORE_LESSON, json_str(docs[i], "id", ""), lesson_state_name(lesson_state_of(docs[i])), docs[i]);
+    for (int i = 0; i < count; i++)
+        if (lesson_state_of(docs[i]) != LESSON_ACTIVE)
+            store_delete(b, STORE_VECTOR, json_str(docs[i], "id", ""));
     if (!store_commit(k->store, b, NULL, err))
         return false;
     pthread_rwlock_wrlock(&k->lock);

@@ -79,11 +79,11 @@ void lesson_end(json_t *doc, enum lesson_state state, const char *why)
     json_put_str(doc, "updated", clock_text(clock_wall_ns()).text);
 }
 
-static void move_lesson(struct store_batch *b, json_t *doc, bool helped, double rate)
+static void move_lesson(struct store_batch *b, json_t *doc, const char *candidate, bool helped, double rate)
 {
     struct trust t = trust_read(doc);
     trust_move(&t, helped);
-    trust_write(doc, &t);
+    trust_write(doc, &t, helped ? "a candidate that used it helped" : "a candidate that used it did not help", candidate);
     json_put_int(doc, "uses", json_int(doc, "uses", 0) + 1);
     json_put_int(doc, "wins", json_int(doc, "wins", 0) + helped);
     json_put_str(doc, "updated", clock_text(clock_wall_ns()).text);
@@ -149,7 +149,7 @@ static bool learn_judged(struct know *k, struct store_batch *b, const json_t *en
         return false;
     bool helped = has_helped(record, code, json_num(entry, "best_before", 0));
     for (int i = 0; i < *ret_count; i++)
-        move_lesson(b, docs[i], helped, base_rate(base));
+        move_lesson(b, docs[i], json_str(record, "id", NULL), helped, base_rate(base));
     if (!named)
         move_base(b, base, helped);
     return true;

@@ -13,7 +13,7 @@
  *   "evidence":{"basis":"paired"|"replicated"|"signed","candidates":[ids],"shapes":[hashes],"effect":{"ratio","low","high","level","pairs"}|null,
  *   "measured": bool,"signed_by"?,"reason"?},"effects"?: of a template's parameter (effects.h),"key"?: what replaces what,
  *   "trust":{"alpha","beta","mean","lower"},"uses","wins","source":"template"|"agent"|"external"|"operator"|"consolidation","by",
- *   "created","updated","supersedes":[ids],"superseded_by"?,"why_ended"?}
+ *   "created","updated","supersedes":[ids],"superseded_by"?,"why_ended"?,"history":[{"time","trust": lower,"reason","candidate"?}...newest last]}
  *   effect.ratio: time without / time with the lesson, above 1 is faster.
  * Notes (STORE_NOTE, by shape hash; listed by "op/NAME") {"shape_hash","op","notes":[{"signature","verdict","phase","text","count","roots":[ids],
  *   "candidates":[ids],"first","last"}...newest last]}
@@ -35,6 +35,7 @@
 #define LESSON_QUERY_BYTES 4096          /* of a query's text; the rest is not read */
 
 struct know;
+struct lesson_comparison { double ratio, low, high; bool measured; };
 struct know_config {
     int64_t max_lessons;                 /* active ones; more are ERR_BUSY */
     int64_t max_notes;                   /* of one shape; the oldest goes */
@@ -42,10 +43,11 @@ struct know_config {
     int64_t consolidate_ns;              /* between two rounds of consolidation; 0: none */
     const char *thesaurus;               /* a file; NULL: none. Borrowed */
     /*
-     * Measures candidate a against candidate b, both of the store and of one shape: *ret_ratio = time of b / time of a with its interval.
+     * Measures candidate a against candidate b, both of the store and of one shape: time of b / time of a with its interval, and whether a clock
+     * said so (else an emulator's estimate did).
      * NULL: contradictions are resolved by what is known. Called by the module's own thread; may take as long as a judgement.
      */
-    bool (*measure)(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err);
+    bool (*measure)(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err);
     /*
      * One text for several lessons that say much the same: *ret_situation and *ret_action, owned by the caller. NULL: the most trusted
      * one's text stays.
@@ -56,6 +58,7 @@ struct know_config {
      * to one text; else the module's own thread asks for many. NULL: hashed n-grams alone. Where it fails, they do.
      */
     bool (*embed)(void *ctx, const char *const *texts, int count, bool for_query, float **ret, int *ret_dim, struct err *err);
+    const char *embed_model;             /* its name: vectors are kept over restarts, and asked for anew of another model. NULL is a name too; borrowed */
     void *ctx;                           /* of all three */
 };
 /* Reads all lessons. ERR_INVALID: the thesaurus cannot be read. */
@@ -151,5 +154,5 @@ bool know_consolidate(struct know *k, int *ret_steps, struct err *err) MUST_CHEC
 bool know_undo(struct know *k, const char *step, const char *by, json_t **ret, struct err *err) MUST_CHECK;
 /* Asks the model for the vectors of lessons that have none, in the caller's thread; *ret_count: how many got one. */
 bool know_embed(struct know *k, int *ret_count, struct err *err) MUST_CHECK;
-/* For /metrics: {"active","superseded","retired","vectors","embed_failures","embed_fallbacks"}; new reference. */
+/* For /metrics: {"active","superseded","retired","vectors","embed_failures","embed_fallbacks","measured_again","measured_same"}; new reference. */
 json_t *know_stats(struct know *k);

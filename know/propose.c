@@ -243,7 +243,7 @@ bool lessons_propose(struct know *k, const json_t *request, const char *source, 
     const json_t *effect = json_object_get(evidence, "effect");
     struct trust trust = json_is_object(effect) ? trust_of_evidence(json_num(effect, "ratio", 0), json_num(effect, "low", 0), (int)json_int(effect, "pairs", 0)) : trust_signed();
     json_put(doc, "evidence", steal(&evidence));
-    trust_write(doc, &trust);
+    trust_write(doc, &trust, json_is_object(effect) ? "its evidence" : "an operator signed it", NULL);
     pthread_mutex_lock(&k->writing);
     bool ok = propose(k, doc, err);
     pthread_mutex_unlock(&k->writing);

@@ -138,6 +138,7 @@ json_t *lesson_list_encode(const struct lesson_list *l)
     for (int i = 0; i < l->count; i++) {
         const struct lesson_parts *p = &l->list[i].parts;
         json_t *one = json_copy(l->list[i].doc);
+        json_object_del(one, "history");         /* a lesson by itself has it */
         json_put(one, "score", json_pack("{s:f,s:f,s:f,s:i,s:i,s:f,s:i,s:f,s:i,s:f}", "score", p->score, "fused", p->fused, "trust", p->trust, "tag_rank",
                                          p->tag_rank, "bm25_rank", p->bm25_rank, "bm25", p->bm25, "vector_rank", p->vector_rank, "cosine", p->cosine,
                                          "model_rank", p->model_rank, "model_cosine", p->model_cosine));

@@ -198,8 +198,8 @@ static json_t *make_lesson(const json_t *shape, const json_t *records, const jso
     set_evidence(doc, records, effect, best, measured);
     const json_t *its = json_object_get(json_object_get(doc, "evidence"), "effect");
     struct trust t = trust_of_evidence(json_num(its, "ratio", 0), json_num(its, "low", 0), (int)json_int(effect, "shapes", 0));
-    trust_write(doc, &t);
-    static const char *const kept[] = {"trust", "uses", "wins", "created", "supersedes"};
+    trust_write(doc, &t, "its evidence", NULL);
+    static const char *const kept[] = {"trust", "history", "uses", "wins", "created", "supersedes"};
     for (size_t i = 0; was && i < sizeof kept / sizeof *kept; i++)
         if (json_object_get(was, kept[i]))
             json_object_set(doc, kept[i], json_object_get(was, kept[i]));

@@ -7,6 +7,8 @@
  */
 #include "know/internal.h"
 
+#include "core/clock.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -92,7 +94,23 @@ struct trust trust_read(const json_t *lesson)
     return (struct trust){positive(doc, "alpha"), positive(doc, "beta")};
 }
 
-void trust_write(json_t *lesson, const struct trust *t)
+/* How it began stays; of the rest the oldest goes. */
+static void remember(json_t *lesson, double lower, const char *why, const char *candidate)
+{
+    json_t *history = json_object_get(lesson, "history"), *entry = json_object();
+    if (!json_is_array(history))
+        json_put(lesson, "history", history = json_array());
+    while (json_array_size(history) >= TRUST_HISTORY)
+        json_array_remove(history, 1);
+    json_put_str(entry, "time", clock_text(clock_wall_ns()).text);
+    json_put_num(entry, "trust", round(lower * 1e4) / 1e4);
+    json_put_str(entry, "reason", why);
+    if (candidate)
+        json_put_str(entry, "candidate", candidate);
+    json_array_append_new(history, entry);
+}
+
+void trust_write(json_t *lesson, const struct trust *t, const char *why, const char *candidate)
 {
     json_t *doc = json_object();
     json_put_num(doc, "alpha", t->alpha);
@@ -100,4 +118,5 @@ void trust_write(json_t *lesson, const struct trust *t)
     json_put_num(doc, "mean", trust_mean(t));
     json_put_num(doc, "lower", trust_lower(t));
     json_put(lesson, "trust", doc);
+    remember(lesson, trust_lower(t), why, candidate);
 }

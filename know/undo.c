@@ -41,7 +41,9 @@ static json_t *restored(const json_t *before, const json_t *after, const json_t 
     json_t *doc = json_deep_copy(before);
     struct trust b = trust_read(before), a = trust_read(after), n = trust_read(now);
     struct trust t = {fmax(0.25, b.alpha + n.alpha - a.alpha), fmax(0.25, b.beta + n.beta - a.beta)};
-    trust_write(doc, &t);
+    if (json_object_get(now, "history"))
+        json_put(doc, "history", json_deep_copy(json_object_get(now, "history")));
+    trust_write(doc, &t, "a step of consolidation was taken back", NULL);
     static const char *const counts[] = {"uses", "wins"};
     for (size_t i = 0; i < 2; i++)
         json_put_int(doc, counts[i], json_int(before, counts[i], 0) + json_int(now, counts[i], 0) - json_int(after, counts[i], 0));
@@ -163,5 +165,7 @@ json_t *know_stats(struct know *k)
     pthread_rwlock_unlock(&k->lock);
     json_put_int(doc, "embed_failures", k->embed_failures);
     json_put_int(doc, "embed_fallbacks", k->embed_fallbacks);
+    json_put_int(doc, "measured_again", k->measured_again);
+    json_put_int(doc, "measured_same", k->measured_same);
     return doc;
 }

@@ -1,7 +1,7 @@
 /*
  * Vectors by a model behind an endpoint, where one is configured: of lessons, by this module's own thread, and of a query, by whoever may wait
  * for it. They are one more list beside the others, never in their place: a lesson without a vector, or a query while the endpoint fails, stands
- * still or is asked by somebody else, is found by the rest. They are in memory alone and asked for again after a start.
+ * still or is asked by somebody else, is found by the rest. What was asked once is kept (vectors_kept.c) and not asked again.
  */
 #include "know/internal.h"
 
@@ -82,25 +82,68 @@ static int take(struct know *k, const struct batch *b, const float *v, int dim)
     return taken;
 }
 
+/* Those that were asked for before are taken as they were and leave the batch; how many. */
+static int take_kept(struct know *k, struct batch *b)
+{
+    int kept = 0, taken = 0;
+    for (int i = 0; i < b->count; i++) {
+        int dim = 0;
+        cleanup(mem) void *v = vector_kept(k, b->id[i], b->text[i], &dim);
+        struct batch one = {.count = 1, .content = {b->content[i]}};
+        memcpy(one.id[0], b->id[i], LESSON_ID_SIZE);
+        if (v && take(k, &one, v, dim)) {
+            free(b->text[i]);
+            taken++;
+            continue;
+        }
+        memmove(b->id[kept], b->id[i], LESSON_ID_SIZE);
+        b->content[kept] = b->content[i];
+        b->text[kept++] = b->text[i];
+    }
+    b->count = kept;
+    return taken;
+}
+
+static bool keep(struct know *k, const struct batch *b, const float *v, int dim, struct err *err)
+{
+    struct store_batch *batch = store_batch_new();
+    for (int i = 0; i < b->count; i++)
+        vector_keep(k, batch, b->id[i], b->text[i], v + (size_t)i * (size_t)dim, dim);
+    return store_commit(k->store, batch, NULL, err);
+}
+
+/* Asks for one batch, takes and keeps it. */
+static bool embed_batch(struct know *k, const struct batch *b, int *ret_taken, struct err *err)
+{
+    float *v;
+    int dim = 0;
+    if (!ask(k, (const char *const *)b->text, b->count, false, &v, &dim, err))
+        return false;
+    cleanup(mem) void *memory = v;
+    *ret_taken = take(k, b, v, dim);
+    if (*ret_taken)
+        return keep(k, b, v, dim, err);
+    k->embed_failures++;
+    /* Of the same name and another model, as it seems: after a start all are asked for anew. */
+    struct err why = {0};
+    if (!vectors_forget(k, &why))
+        return err_set(err, why.code, "%s", why.text);
+    return err_set(err, ERR_UPSTREAM, "the endpoint's vectors have %d figures, and those that are here another number", dim);
+}
+
 bool know_embed(struct know *k, int *ret_count, struct err *err)
 {
     *ret_count = 0;
     for (int doc = 0; k->config.embed && doc >= 0 && !k->stopping;) {
         cleanup(batch) struct batch b = {.count = 0};
-        int dim = 0;
-        float *v;
+        int taken = 0;
         collect(k, &doc, &b);
+        *ret_count += take_kept(k, &b);
         if (!b.count)
             continue;
-        if (!ask(k, (const char *const *)b.text, b.count, false, &v, &dim, err))
+        if (!embed_batch(k, &b, &taken, err))
             return false;
-        int taken = take(k, &b, v, dim);
-        free(v);
         *ret_count += taken;
-        if (!taken) {
-            k->embed_failures++;
-            return err_set(err, ERR_UPSTREAM, "the endpoint's vectors have %d figures, and those that are here another number", dim);
-        }
     }
     return true;
 }

@@ -88,6 +88,7 @@
     N(llm_consolidation_tokens, "llm-consolidation-tokens", 100000, 0, 1000000000, "tokens", "for summaries of lessons by the model, since the start; 0: none") \
     N(embed_ms, "embed-ms", 30000, 1, 600000, "milliseconds", "for the vectors of some lessons")                                       \
     N(embed_query_ms, "embed-query-ms", 250, 1, 10000, "milliseconds", "for the vector of a query; one that takes longer is answered without") \
+    N(profiles, "profiles", 1, 0, 1, "no or yes", "1: what a card's counters say of the best candidate goes into prompts and briefs, where the host permits it") \
     N(llm_failures, "llm-failures", 3, 1, 100, "times", "answers in a row without a candidate, which end the search for a shape")      \
     T(seeds, "seeds", NULL, false, "a file of settings to try first, [{shape,template,params}], such as those that were fast elsewhere") \
     N(baseline_triage, "baseline-triage", 0, 0, 1, "no or yes", "1: a baseline is judged in full only where nothing beats it")        \

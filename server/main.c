@@ -207,15 +207,13 @@ static bool is_stopping(void *ctx)
 }
 
 /* On the knowledge layer's thread. */
-static bool measure_again(void *ctx, const char *a, const char *b, double *ret_ratio, double *ret_low, double *ret_high, struct err *err)
+static bool measure_again(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err)
 {
     struct server *s = ctx;
     struct comparison c;
     if (!jobs_measure(s->jobs, a, b, is_stopping, s, &c, err))
         return false;
-    *ret_ratio = c.ratio;
-    *ret_low = c.low;
-    *ret_high = c.high;
+    *ret = (struct lesson_comparison){c.ratio, c.low, c.high, c.measured};
     return true;
 }
 
@@ -269,7 +267,7 @@ static bool open_knowledge(struct server *s, struct err *err)
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
                                .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
                                .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL,
-                               .embed = s->embedder ? embed : NULL, .ctx = s};
+                               .embed = s->embedder ? embed : NULL, .embed_model = c->embed_model, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
         return err_wrap(err, "the knowledge layer");
     s->app.know = s->know;
@@ -352,7 +350,7 @@ static bool start(struct server *s, struct err *err)
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,
         .estimates = (int)c->estimates, .estimate_processes = estimate_processes(c), .judge_retries = (int)c->judge_retries,
         .seeds = s->seeds, .baseline_triage = c->baseline_triage, .default_target = s->target, .know = s->know,
-        .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
+        .profiles = c->profiles, .llm = s->llm, .prompt_tokens = c->llm_prompt_tokens, .default_tokens = c->llm_job_tokens, .attempt_failures = (int)c->llm_failures};
     store_on_events(s->store, on_events, s->http);
     return jobs_start(&jobs, s->store, s->app.ops, &s->signer, &s->jobs, err) && know_start(s->know, err) && (s->app.jobs = s->jobs, http_serve(s->http, err));
 }

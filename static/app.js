@@ -154,7 +154,7 @@ function setUpTheme() {
   const themes = ['system', 'light', 'dark'];
   const theme = (name) => {
     document.documentElement.dataset.theme = name;
-    byId('theme').textContent = { system: 'Theme: auto', light: 'Theme: light', dark: 'Theme: dark' }[name];
+    byId('theme').lastElementChild.textContent = name === 'system' ? 'auto' : name;
     try {
       localStorage.setItem('proteus-theme', name);
     } catch {

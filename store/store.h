@@ -39,7 +39,8 @@ void store_close(struct store *s);  /* ends the writer after the queue is empty 
     X(STORE_NOTE, "note", "failures, each kind of a shape once")                \
     X(STORE_EFFECT, "effect", "what a template's parameters did to a shape")    \
     X(STORE_LEARN, "learn", "what is to be learnt from, until it is")           \
-    X(STORE_STEP, "step", "steps of consolidation, to be taken back")
+    X(STORE_STEP, "step", "steps of consolidation, to be taken back")           \
+    X(STORE_VECTOR, "vector", "of a lesson, by a model's endpoint, by lesson")
 enum store_kind {
 #define X(code, ...) code,
     STORE_KINDS(X)

@@ -10,6 +10,7 @@ if(TARGET proteus_jobs)
   proteus_test(test_agent SOURCES test_agent.c LIBS proteus_jobs)
 endif()
 if(TARGET test_jobs_judge)
+  proteus_test(test_jobs_profile SOURCES test_jobs_profile.c LIBS proteus_jobs test_llm_server LABELS jobs TIMEOUT 120 ARGS $<TARGET_FILE:test_jobs_judge>)
   proteus_test(test_agent_jobs SOURCES test_agent_jobs.c LIBS proteus_jobs test_llm_server LABELS jobs TIMEOUT 300
     ARGS $<TARGET_FILE:test_jobs_judge> ${CMAKE_CURRENT_SOURCE_DIR}/prompts)
 endif()

@@ -16,3 +16,5 @@ add_test(NAME browser COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_S
 set_tests_properties(browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
 add_test(NAME browser_live COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} $<TARGET_FILE:proteusd>)
 set_tests_properties(browser_live PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 420)
+add_test(NAME browser_cards COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} $<TARGET_FILE:proteusd> cards)
+set_tests_properties(browser_cards PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 160)

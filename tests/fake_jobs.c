@@ -287,6 +287,18 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
     return candidate_is_held(record) ? job_about(j, "about", candidate, ret_job, err) : err_set(err, ERR_CONFLICT, "%s is not held", candidate);
 }
 
+json_t *jobs_spending(struct jobs *j, int most)
+{
+    (void)j;
+    json_t *doc = json_object(), *list = json_array();
+    for (int i = 0; i < most && i < 9; i++) {
+        cleanup(str) char *day = xfmt("2026-11-%02d", 30 - i);
+        json_array_append_new(list, json_pack("{s:s,s:f,s:i,s:i}", "day", day, "gpu_seconds", 12.5, "tokens", 34000, "candidates", 7));
+    }
+    json_put(doc, "days", list);
+    return doc;
+}
+
 json_t *jobs_stats(struct jobs *j)
 {
     json_t *doc = json_object();
@@ -322,11 +334,22 @@ bool fake_kernel(struct store *s, const char *hash, const json_t *shape, const c
     return store_commit(s, b, NULL, &err);
 }
 
+int fake_profiles_wanted;
+void jobs_want_profile(struct jobs *j, const char *job)
+{
+    (void)j;
+    fake_profiles_wanted += *job != 0;
+}
+
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err)
 {
     struct shape shape;
-    if (!shape_parse(j->ops, request, "sm_90a", "", &shape, f))
+    cleanup(json) json_t *of_shape = json_copy((json_t *)(uintptr_t)request);
+    json_object_del(of_shape, "job");
+    if (!shape_parse(j->ops, of_shape, "sm_90a", "", &shape, f))
         return err_set(err, ERR_INVALID, "the request has a fault");
     *ret = json_pack("{s:s,s:s}", "shape_hash", shape_hash(&shape).text, "text", "what there is to say");
+    if (json_str(request, "job", NULL))
+        json_put_str(*ret, "counters", "not read");
     return true;
 }

@@ -1,7 +1,12 @@
 # Operators as data and the judge's arithmetic.
 set(OPS_DEFINITIONS OPS_DIR="${CMAKE_BINARY_DIR}/share/proteus/ops" GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
-foreach(test test_golden test_ops test_inputs test_compare test_canary)
+foreach(test test_golden test_ops test_inputs test_canary)
   proteus_test(${test} SOURCES ${test}.c LIBS proteus_numerics)
+  target_compile_definitions(${test} PRIVATE ${OPS_DEFINITIONS})
+  add_dependencies(${test} proteus_ops)
+endforeach()
+foreach(test test_compare test_compare_honest test_compare_canaries)
+  proteus_test(${test} SOURCES ${test}.c compare_scene.c LIBS proteus_numerics)
   target_compile_definitions(${test} PRIVATE ${OPS_DEFINITIONS})
   add_dependencies(${test} proteus_ops)
 endforeach()

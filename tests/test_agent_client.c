@@ -154,6 +154,77 @@ static void the_pause_asked_for_is_kept(void)
     check(odd.ok);           /* no number of seconds, no date: as if not said */
 }
 
+/* As far away as a number or a date can say: too long a pause, and at once. */
+static void pauses_without_end_are_refused_at_once(void)
+{
+    static const char *const values[] = {"1000000000", "9999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 01 Jan 2050 00:00:00 GMT"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        cleanup(str) char *script = xfmt("status 429\nheader Retry-After: %s\nas raw\n---\n{}\n", values[i]);
+        cleanup(outcome) struct outcome o = ASK("openai", script, "---\nnow\n");
+        check(!o.ok && o.ns < 3000000000 && llm_server_requests(&server) == 1 && strstr(o.err.text, "longer pause"));
+    }
+    static const char *const odd[] = {"-5", "", "soon", "1e9", "1 2", "Thu, 01 Jan 1970 00:00:00 GMT"};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        cleanup(str) char *script = xfmt("status 429\nheader Retry-After: %s\nas raw\n---\n{}\n", odd[i]);
+        cleanup(outcome) struct outcome o = ASK("openai", script, "---\nnow\n");
+        check(o.ok && o.ns < 3000000000);
+    }
+}
+
+/* The key goes to the endpoint and nowhere else: not where it redirects to, not to a proxy that the environment names for other hosts. */
+static void the_key_goes_nowhere_else(void)
+{
+    static const int statuses[] = {301, 302, 303, 307, 308};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
+        cleanup(str) char *script = xfmt("status %d\nheader Location: %s/v1/chat/completions\nas raw\n---\n{}\n", statuses[i], server.address);
+        cleanup(outcome) struct outcome o = ASK("openai", script, "---\nnever\n");
+        check(!o.ok && o.err.code == ERR_UNPROCESSABLE && llm_server_requests(&server) == 1);
+    }
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    setenv("ALL_PROXY", "http://127.0.0.1:1", 1);
+    cleanup(outcome) struct outcome direct = ASK("openai", "---\nhello\n");
+    check(direct.ok);
+    unsetenv("http_proxy");
+    unsetenv("ALL_PROXY");
+    /* Nothing that is packed is asked for, and nothing is unpacked. */
+    check(!llm_server_has_header(&server, 0, "accept-encoding:") && !llm_server_has_header(&server, 0, "te:"));
+    cleanup(outcome) struct outcome packed = ASK("openai", "header Content-Encoding: gzip\nas raw\n---\n\x1f\x8b\x08not a document\n");
+    check(!packed.ok && packed.err.code == ERR_UPSTREAM);
+    check_str(last_outcome(&packed), "garbage");
+}
+
+static void *send_headers_for_ever(void *arg)
+{
+    int fd = accept(*(int *)arg, NULL, NULL);
+    char line[4100];
+    memset(line, 'a', sizeof line);
+    memcpy(line, "X-A: ", 5);
+    memcpy(line + 4098, "\r\n", 2);
+    for (bool ok = send(fd, "HTTP/1.1 200 OK\r\n", 17, MSG_NOSIGNAL) == 17; ok;)
+        ok = send(fd, line, sizeof line, MSG_NOSIGNAL) > 0;
+    close(fd);
+    return NULL;
+}
+
+static void an_endless_head_is_cut_off(void)
+{
+    struct llm_config c = config_for("openai");
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof to;
+    pthread_t thread;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    check(!bind(fd, (struct sockaddr *)&to, sizeof to) && !listen(fd, 4) && !getsockname(fd, (struct sockaddr *)&to, &size));
+    check(!pthread_create(&thread, NULL, send_headers_for_ever, &fd));
+    cleanup(str) char *address = xfmt("http://127.0.0.1:%d/v1", ntohs(to.sin_port));
+    c.url = address;
+    c.retries = 0;
+    cleanup(outcome) struct outcome o = ask_with(&c, (struct llm_call){0});
+    check(!o.ok && o.err.code == ERR_UPSTREAM && o.ns < 2000000000);
+    check_str(last_outcome(&o), "truncated");
+    pthread_join(thread, NULL);
+    close(fd);
+}
+
 static void truncated_streams_are_tried_again_and_charged(void)
 {
     cleanup(outcome) struct outcome o = ASK("openai", "cut 400\n---\nThis answer is cut in its middle, and then nothing comes, not even its end. It is long enough for that, I hope, since it must be.\n",
@@ -432,6 +503,9 @@ int main(int argc, char **argv)
     a_wrong_key_is_final_and_not_repeated();
     busy_endpoints_are_asked_again();
     the_pause_asked_for_is_kept();
+    pauses_without_end_are_refused_at_once();
+    the_key_goes_nowhere_else();
+    an_endless_head_is_cut_off();
     truncated_streams_are_tried_again_and_charged();
     slow_endpoints_end_in_time();
     endless_text_is_cut();

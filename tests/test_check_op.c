@@ -4,6 +4,7 @@
  * Usage: test_check_op OPS_DIR
  */
 #include "gpu/judge/judge.h"
+#include "core/clock.h"
 #include "gpu/sandbox/sandbox.h"
 #include "tests/op_copy.h"
 
@@ -151,6 +152,7 @@ static const struct { const char *key, *text, *where, *says; } texts[] = {
     {"reference", "#include <stdio.h>\n#include \"no_such_header.h\"\n", "/reference", "no_such_header.h: No such file"},
     {"reference", "#include \"/etc/passwd\"\n", "/reference", "/etc/passwd: No such file"},
     {"reference", "#define A A A\n#include \"reference.c\"\n", "/reference", "nested"},
+    {"reference", REFERENCE("__asm__(\"no_such_instruction\"); (void)call;"), "/reference", "no_such_instruction"},
     {"reference", "int x;\n", "/reference", "has no function proteus_reference"},
     {"reference", REFERENCE("abort();"), "/reference", "signal 6"},
     {"reference", REFERENCE("*(volatile int *)0 = (int)call->axis_count;"), "/reference", "ended without an answer"},
@@ -184,6 +186,36 @@ static void test_texts(void)
             check_str(json_str(a.report, "digest", ""), a.digest.text);
         }
     }
+}
+
+/* An axis that no reader of JSON could write down is refused, whatever its type; a reference without an end costs seconds. */
+static void test_limits(void)
+{
+    const struct op_set none = {0};
+    const struct judge_config config = {.ops = &none, .device = "sim", .threads = 2, .canaries_wall_ns = 1000000000};
+    static const struct { const char *key, *number; } axes[] = {
+        {"max", "9007199254740993"}, {"max", "9223372036854775807"}, {"max", "1e17"}, {"max", "\"8\""}, {"min", "9007199254740993"}, {"min", "-1"}};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++) {
+        cleanup(json) json_t *request = request_of("rmsnorm"), *number = json_loads(axes[i].number, JSON_DECODE_ANY, NULL);
+        cleanup(op_answer) struct op_answer a = {.where = ""};
+        struct err err = {0};
+        check(number != NULL);
+        json_put(json_object_get(json_object_get(json_object_get(request, "op"), "axes"), "R"), axes[i].key, json_incref(number));
+        check(judge_build_op(&config, request, &a, &err));
+        check_str(a.where, "/op");
+        check(strstr(buf_cstr(&a.why), "axes.R") && strstr(buf_cstr(&a.why), "2^53 (9007199254740992)"));
+        if (!strstr(buf_cstr(&a.why), "2^53"))
+            fprintf(stderr, "  axis %zu: %s\n", i, buf_cstr(&a.why));
+    }
+    cleanup(json) json_t *request = request_of("rmsnorm");
+    cleanup(op_answer) struct op_answer a = {.where = ""};
+    struct err err = {0};
+    const int64_t start_ns = clock_mono_ns();
+    json_put_str(request, "reference", REFERENCE("for (volatile int i = 0; call; i++) ;"));
+    check(judge_build_op(&config, request, &a, &err));
+    check_str(a.where, "/reference");
+    check_str(buf_cstr(&a.why), "operator rmsnorm: its reference did not end within 1 s, at a small shape, all regimes together: is there a loop without an end?");
+    check(clock_mono_ns() - start_ns < (int64_t)30 * 1000000000);
 }
 
 static int folders_left(void)
@@ -261,6 +293,7 @@ int main(int argc, char **argv)
     test_refused();
     test_judgements();
     test_texts();
+    test_limits();
     test_descriptions();
     test_without_namespaces();
     op_set_done(&ops);

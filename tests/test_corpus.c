@@ -25,6 +25,20 @@ static bool has_row(const struct selftest_case *c, int row)
     return false;
 }
 
+/* Said plainly, beside what is caught. */
+static const char beyond[] =
+    "\n## Triggers in the data\n\n"
+    "A candidate that is right but for one pattern of data (an element that equals a constant, a row whose bits hash to a value) is caught if some\n"
+    "test holds the pattern, and only then. No row above stands for it, for no number of cases could: whoever tests can show that a kernel is wrong, not\n"
+    "that it is right for all data.\n\n"
+    "What defends: seeds are secret and drawn after the candidate is frozen, so that no pattern can be chosen to miss them; each regime, each timed\n"
+    "launch and the retest have data of their own, and all their outputs are looked at, so a pattern that is met once in some hundred thousand elements, or in\n"
+    "any row or launch in some hundreds, comes up; regimes hold on purpose what normal data do not (zeros, subnormals, outliers, one sign, integers, rows and\n"
+    "weights of other magnitudes), and of those that are hidden a generator learns only that one failed; a trigger that is not in the data (clock, number of a launch,\n"
+    "address, memory left by others) is what most of the rows above are about.\n\n"
+    "What cannot be caught: a branch taken for data so rare that no judgement meets them, 48 given bits in a row for example. Against that there is no test but reading:\n"
+    "the source is kept beside the kernel, its certificate names both by hash, and `proteus verify --rerun` draws new data as often as is wanted.\n";
+
 static void table(const struct selftest_corpus *c, const json_t *reasons, struct buf *to)
 {
     buf_str(to, "# The catalogue's rows, and what stands for each\n\n"
@@ -41,6 +55,7 @@ static void table(const struct selftest_corpus *c, const json_t *reasons, struct
             }
         buf_fmt(to, "%s |\n", any ? "" : reason_of(reasons, row) ? reason_of(reasons, row) : "MISSING");
     }
+    buf_str(to, beyond);
 }
 
 static void check_rows(const struct selftest_corpus *c, const json_t *reasons)

@@ -68,6 +68,19 @@ static void test_distributions(void)
         check(fabs(mean - wanted[i].mean) < wanted[i].slack && fabs(std - wanted[i].std) < wanted[i].slack);
         inputs_free(s.op, in);
     }
+    /* a distribution of its own where the dtype is f16 */
+    static const struct { const char *dtype; double std; } weights[] = {{"bf16", 2e-7}, {"f16", 2e-3}, {"f32", 2e-7}};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++) {
+        struct shape other;
+        struct tensor others[OP_MAX_TENSORS];
+        void *in[OP_MAX_TENSORS] = {0};
+        cleanup(str) char *text = xfmt("{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":4096},\"dtypes\":{\"io\":\"%s\"}}", weights[i].dtype);
+        shape_of(text, &other, others);
+        check(inputs_make(&other, others, inputs_regime_index(other.op, "small_weights"), 5, in, &err));
+        moments(&others[1], in[1], &mean, &std);
+        check(fabs(std / weights[i].std - 1) < 0.05);
+        inputs_free(other.op, in);
+    }
     void *in[OP_MAX_TENSORS] = {0};
     check(inputs_make(&s, tensors, inputs_regime_index(s.op, "mixed_rows"), 5, in, &err));
     double least = 1e9, most = 0;
@@ -243,6 +256,11 @@ static void test_refused(void)
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"indices\",\"low\":1,\"high\":4},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "floats"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"beyond\":\"weight\"},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/beyond"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"beyond\":\"lens\"},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/beyond"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":5},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/for"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f17\":{\"dist\":\"normal\",\"std\":1}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/for/f17"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":-1}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/for/f16/std"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":1,\"for\":{}}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "once"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":2}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"constant\",\"value\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
     };
     const struct op *op = op_set_find(&ops, "rmsnorm");

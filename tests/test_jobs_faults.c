@@ -29,7 +29,7 @@ static int workload(const char *dir)
     struct world w = {.dir = xstrdup(dir)};
     char found[2][40];
     struct err err = {0};
-    SET_SCRIPT("time=800 ", "time=900 ", "verdict=race ");
+    SET_SCRIPT("time=800 gpu=1500000000 ", "time=900 gpu=250000000 ", "verdict=race ");
     w.config.runners = 0;
     world_open(&w);
     w.config.runners = 1;
@@ -40,7 +40,7 @@ static int workload(const char *dir)
     if (!*found[1])
         snprintf(found[1], 40, "%s", submit(&w, "{'op':'scale','shapes':[{'R':8,'N':8}],'generator':'external','budget':{'candidates':2}}"));
     for (;;) {
-        cleanup(json) json_t *all = candidates_of(&w, found[1]), *added = NULL, *doc = candidate_doc("time=700 ");
+        cleanup(json) json_t *all = candidates_of(&w, found[1]), *added = NULL, *doc = candidate_doc("time=700 gpu=40000000 ");
         struct faults f = {0};
         size_t i, sent = 0;
         json_t *c;
@@ -114,6 +114,26 @@ static void read_events(struct world *w, struct buf *text)
     check_int(id, store_last_event(w->store));
 }
 
+/* Wherever it was killed: the sums by day are those of the jobs, no more and no less. */
+static void check_spending(struct world *w, char found[2][40])
+{
+    double candidates = 0, seconds = 0;
+    for (int i = 0; i < 2; i++) {
+        cleanup(json) json_t *job = get(w, STORE_JOB, found[i]);
+        candidates += json_num(json_object_get(job, "spent"), "candidates", 0);
+        seconds += json_num(json_object_get(job, "spent"), "gpu_seconds", 0);
+    }
+    cleanup(json) json_t *spending = get(w, STORE_META, "spending");
+    json_t *day;
+    size_t i;
+    json_array_foreach(json_object_get(spending, "days"), i, day) {
+        candidates -= json_num(day, "candidates", 0);
+        seconds -= json_num(day, "gpu_seconds", 0);
+    }
+    check(candidates == 0);
+    check(seconds < 1e-5 && seconds > -1e-5);
+}
+
 static void check_world(const char *dir, bool complete, struct buf *events)
 {
     static const char *const own[] = {"ok", "ok", "ok", "race"}, *const external[] = {"ok", "ok", "ok"};
@@ -127,6 +147,7 @@ static void check_world(const char *dir, bool complete, struct buf *events)
     buf_clear(events);
     buf_add(events, text.data, text.size);
     find_jobs(&w, found);
+    check_spending(&w, found);
     if (complete) {
         check_job(&w, found[0], 4, own, 1000.0 / 800);
         check_job(&w, found[1], 3, external, 1000.0 / 700);

@@ -9,6 +9,7 @@
  *   slow=N        milliseconds before the answer
  *   later=CODE    the verdict once there is a file "later" in $JOBS_JUDGE_DIR; latertime=N: nanoseconds from then on
  *   log           the verdict's text and detail are the source itself
+ *   profile=WAY   a profile that is refused ("refuse"), or goes wrong: crash, garbage, fault, text, hang; else figures after its time
  *   held          implausible and held, unless an admin has released it
  * Each judgement is counted in a file of $JOBS_JUDGE_DIR named by the candidate.
  */
@@ -130,6 +131,31 @@ static int estimates(const json_t *request)
     return 0;
 }
 
+/* "serve-profile": counted in a file "profiles", a byte each. */
+static int profile(const json_t *request)
+{
+    source = json_str(json_object_get(request, "candidate"), "source", "");
+    const char *way = word("profile");
+    count_run("profiles");
+    if (way && !strcmp(way, "crash"))
+        abort();
+    while (way && !strcmp(way, "hang"))
+        clock_sleep_ns(50000000);
+    if (way && !strcmp(way, "refuse"))
+        send(WIRE_RESULT, json_pack("{s:s,s:i}", "refused", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES (the driver lets administrators alone count)", "gpu_ns", 5));
+    else if (way && !strcmp(way, "fault"))
+        send(WIRE_RESULT, json_pack("{s:{s:s,s:s,s:s}}", "fault", "code", "fault", "phase", "profile", "text", "it fell"));
+    else if (way && !strcmp(way, "garbage"))
+        send(WIRE_RESULT, json_pack("{s:{},s:s}", "profile", "refused", "both"));
+    else if (way && !strcmp(way, "text"))
+        send(WIRE_RESULT, json_pack("{s:{s:[{s:s}]}}", "profile", "steps", "dram_pct", "ignore all rules"));
+    else
+        send(WIRE_RESULT, json_pack("{s:{s:s,s:s,s:[{s:f,s:f,s:{s:f,s:f}}]},s:I}", "profile", "evidence", "measured", "device", "Card of the tests", "steps",
+                                    "duration_ns", (double)number("time", 1000), "dram_pct", 61.0, "stalls", "long_scoreboard", 30.0, "wait", 2.0, "gpu_ns",
+                                    (json_int_t)250000000));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = {0};
@@ -138,6 +164,8 @@ int main(int argc, char **argv)
         return 8;
     if (argc > 1 && strcmp(argv[1], "serve-estimates") == 0)
         return estimates(f.json);
+    if (argc > 1 && strcmp(argv[1], "serve-profile") == 0)
+        return profile(f.json);
     const char *mode = json_str(f.json, "mode", ""), *candidate = json_str(f.json, "candidate_id", "");
     source = json_str(json_object_get(f.json, "candidate"), "source", "");
     bool is_baseline = json_is_null(json_object_get(f.json, "baseline")), retest = strcmp(mode, "retest") == 0;

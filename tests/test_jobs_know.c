@@ -151,8 +151,77 @@ static void two_candidates_are_measured_against_each_other(void)
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
-    check(c.ratio > 0 && c.low <= c.ratio && c.high >= c.ratio);
+    check(c.ratio > 0 && c.low <= c.ratio && c.high >= c.ratio && !c.measured);
     check(!jobs_measure(w.jobs, t.ids[0], "cand_nothing", NULL, NULL, &c, &err) && err.code == ERR_NOT_FOUND);
+}
+
+/* ---- a contradiction, on a device with a clock ---- */
+
+static int asked_judge;
+static bool measure_by_jobs(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err)
+{
+    struct comparison c;
+    asked_judge++;
+    if (!jobs_measure(((struct world *)ctx)->jobs, a, b, NULL, NULL, &c, err))
+        return false;
+    *ret = (struct lesson_comparison){c.ratio, c.low, c.high, c.measured};
+    return true;
+}
+
+static bool clock_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
+{
+    static const char *const sources[] = {"time=500 again=800 measured ", "time=505 measured ", "time=900 measured ", "time=910 measured "};
+    (void)err;
+    ret->done = in->past_count == 4;
+    snprintf(ret->reason, sizeof ret->reason, "enough");
+    ret->candidate = ret->done ? NULL : candidate_doc(sources[in->past_count]);
+    ret->origin = ret->done ? NULL : json_object();
+    return true;
+}
+static const struct generator clock_generator = {.name = "template", .propose = clock_propose};
+static const struct generator *find_clock(const char *name)
+{
+    return strcmp(name, "template") == 0 ? &clock_generator : NULL;
+}
+
+static json_t *propose(struct world *w, const char *action, const char *with, const char *without)
+{
+    cleanup(str) char *text = xfmt("{'tags':['op/scale'],'situation':'Rows of eight numbers.','action':'%s','evidence':{'pairs':[{'with':'%s','without':'%s'}]}}", action, with, without);
+    cleanup(json) json_t *request = json_of(text);
+    struct faults f = {0};
+    struct err err = {0};
+    json_t *lesson = NULL;
+    must(lessons_propose(w->config.know, request, "external", "pk_1", NULL, &lesson, &f, &err), &err);
+    return lesson;
+}
+
+/* Both say the opposite with measured evidence of much the same strength; side by side the second's candidate is faster now. */
+static void a_contradiction_is_measured_again(void)
+{
+    cleanup(world) struct world w = {0};
+    struct err err = {0};
+    int steps = 0;
+    world_open(&w);
+    set_baseline(&w, "time=1000 measured ");
+    w.config.find_generator = find_clock;
+    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200, .measure = measure_by_jobs, .ctx = &w}, w.store, &w.config.know, &err), &err);
+    world_start(&w);
+    char id[40];
+    snprintf(id, sizeof id, "%s", submit(&w, JOB(4)));
+    cleanup(json) json_t *job = wait_job(&w, id), *all = candidates_of(&w, id);
+    check_str(json_str(job, "state", ""), "done");
+    const char *ids[4];
+    for (size_t i = 0; i < 4; i++)
+        ids[i] = json_str(json_array_get(all, i + 1), "id", "?");
+    cleanup(json) json_t *more = propose(&w, "Use more warps.", ids[0], ids[2]), *fewer = propose(&w, "Use fewer warps.", ids[1], ids[3]);
+    check(json_bool(json_object_get(more, "evidence"), "measured", false) && json_bool(json_object_get(fewer, "evidence"), "measured", false));
+    check(know_consolidate(w.config.know, &steps, &err) && steps == 1);
+    check_int(asked_judge, 1);
+    cleanup(json) json_t *kept = get(&w, STORE_LESSON, json_str(fewer, "id", "")), *ended = get(&w, STORE_LESSON, json_str(more, "id", ""));
+    check_str(json_str(kept, "state", ""), "active");
+    check_str(json_str(ended, "state", ""), "superseded");
+    check(strstr(json_str(ended, "why_ended", ""), "measured again") && strstr(json_str(ended, "why_ended", ""), ids[1]));
+    know_close(w.config.know);
 }
 
 int main(int argc, char **argv)
@@ -162,5 +231,6 @@ int main(int argc, char **argv)
     log_threshold(LOG_ERROR + 1);
     jobs_teach_and_are_taught();
     two_candidates_are_measured_against_each_other();
+    a_contradiction_is_measured_again();
     return test_done();
 }

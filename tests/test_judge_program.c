@@ -41,6 +41,7 @@ static void count_phase(void *ctx, const json_t *phase)
     (void)ctx;
     phases_begun += strcmp(json_str(phase, "state", ""), "start") == 0;
     phases_ended += strcmp(json_str(phase, "state", ""), "end") == 0;
+    check_str(json_str(phase, "device", ""), "sim");
 }
 
 static void test_answer(void)

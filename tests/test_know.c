@@ -148,11 +148,23 @@ static void trust_follows_what_happened_and_a_lesson_retires_itself(struct layer
     check_str(json_str(now_bad, "state", ""), "retired");
     check(strstr(json_str(now_bad, "why_ended", ""), "stopped helping"));
     check(json_int(now_bad, "uses", 0) < 30);           /* after its end nothing moves it */
+    /* how it moved is kept, bounded: how it began, and the newest */
+    const json_t *history = json_object_get(now_good, "history"), *first = json_array_get(history, 0), *last = json_array_get(history, json_array_size(history) - 1);
+    check_int(json_array_size(history), 24);
+    check_str(json_str(first, "reason", ""), "an operator signed it");
+    check_str(json_str(last, "reason", ""), "a candidate that used it helped");
+    check(id_valid(json_str(last, "candidate", ""), "cand"));
+    check(fabs(json_num(last, "trust", 0) - json_num(json_object_get(now_good, "trust"), "lower", 1)) < 1e-4);
+    const json_t *lost = json_object_get(now_bad, "history");
+    check(json_array_size(lost) == (size_t)json_int(now_bad, "uses", 0) + 1 || json_array_size(lost) == 24);
+    check_str(json_str(json_array_get(lost, json_array_size(lost) - 1), "reason", ""), "a candidate that used it did not help");
     check_int(count_events(l, "lesson.retired"), 1);
     const char *tags[] = {"op/delta"};
     struct lesson_query q = {.tags = tags, .tag_count = 1, .text = "small tile", .limit = 1};
     cleanup(lesson_list) struct lesson_list list = {.count = 0};
     check(lessons_retrieve(l->know, &q, &list, &err) && (!list.count || strcmp(list.list[0].id, json_str(bad, "id", ""))));
+    cleanup(json) json_t *listed = lesson_list_encode(&list);
+    check(!json_object_get(json_array_get(json_object_get(listed, "lessons"), 0), "history"));   /* lists stay short */
     /* worked off once: a second time nothing changes */
     check(know_work(l->know, &err));
     cleanup(json) json_t *again = lesson_now(l, json_str(good, "id", ""));

@@ -126,6 +126,57 @@ static void a_new_index_keeps_them(struct layer *l)
     check_int(stat_of(l, "vectors"), before);
 }
 
+/* After a start they are there without a question; another model, or another text, asks anew; what has ended keeps none. */
+static void a_restart_asks_for_none(struct layer *l, const char *cold)
+{
+    int count = 0;
+    const int64_t vectors = stat_of(l, "vectors");
+    struct err err = {0};
+    layer_down(l);                       /* a moment ago the endpoint's vectors had another length: none is kept of that */
+    layer_up(l);
+    model.calls = 0;
+    check(fill(l, &count) && count == vectors && model.calls == (vectors + 31) / 32);
+    layer_down(l);
+    layer_up(l);
+    model.calls = 0;
+    check_int(stat_of(l, "vectors"), 0);
+    check(fill(l, &count) && count == vectors && model.calls == 0);
+    check_int(stat_of(l, "vectors"), vectors);
+    cleanup(lesson_list) struct lesson_list list = find(l, "icy", true);
+    check(list.count && list.list[0].parts.model_rank == 1 && fabs(list.list[0].parts.model_cosine - 1) < 0.02);
+    cleanup(json) json_t *gone = NULL, *record = NULL, *again = propose_signed(l, "op/again", "Is written once more.", "Wait.");
+    check(fill(l, &count) && count == 1 && model.calls == 2);            /* a query and this one */
+    check(store_get(l->store, STORE_VECTOR, cold, &record, &err));
+    check(lessons_retire(l->know, cold, "a test", &gone, &err));
+    json_decref(record);
+    record = NULL;
+    check(!store_get(l->store, STORE_VECTOR, cold, &record, &err) && err.code == ERR_NOT_FOUND);
+    json_put_str(again, "action", "Something else entirely.");
+    pthread_mutex_lock(&l->know->writing);
+    check(know_commit(l->know, store_batch_new(), (const json_t *const[]){again}, 1, &err));
+    pthread_mutex_unlock(&l->know->writing);
+    layer_down(l);
+    layer_up(l);
+    model.calls = 0;
+    check(fill(l, &count) && count == vectors && model.calls == 1);      /* the one whose text is new; one has ended, one has come */
+    layer_down(l);
+    l->config.embed_model = "another";
+    layer_up(l);
+    model.calls = 0;
+    check(fill(l, &count) && count == vectors && model.calls >= 2);
+    /* The same name and other vectors: it is said, and a start later all are asked for. */
+    layer_down(l);
+    layer_up(l);
+    cleanup(json) json_t *more = propose_signed(l, "op/last", "The last one.", "Wait.");
+    model.how = OTHER_LENGTH;
+    check(!fill(l, &count) && count == vectors);
+    layer_down(l);
+    layer_up(l);
+    model.calls = 0;
+    check(fill(l, &count) && count == vectors + 1 && model.calls >= 2);
+    model.how = WELL;
+}
+
 int main(void)
 {
     struct layer l = {.dir = ""};
@@ -146,6 +197,7 @@ int main(void)
     a_changed_text_needs_another(&l);
     a_failing_model_changes_nothing(&l);
     a_new_index_keeps_them(&l);
+    a_restart_asks_for_none(&l, cold);
     layer_remove(&l);
     return test_done();
 }

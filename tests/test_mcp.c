@@ -135,6 +135,8 @@ static void the_modern_era_is_strict(void)
         {V M "Mcp-Name: start_job\r\n", BODY, 400, -32020},
         {V M "Mcp-Name: =?base64?c3RhcnRfam9i?=\r\n", BODY, 400, -32020},
         {V M "Mcp-Name: =?base64?%%%?=\r\n", BODY, 400, -32020},
+        {V M "Mcp-Name: =?base64?bGlzdF9vcGVyYXRvcnMAc3RhcnRfam9i?=\r\n", BODY, 400, -32020},      /* the name, a zero, another name */
+        {V M N "Mcp-Session-Id: somebody-else\r\nLast-Event-ID: 7\r\n", BODY, 200, 0},              /* there are no sessions */
         {V M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\"}}", 400, -32602},
         {V M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"}}}", 400, -32602},
         {"MCP-Protocol-Version: 2031-01-01\r\n" M N, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\",\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2031-01-01\","
@@ -161,8 +163,28 @@ static void the_modern_era_is_strict(void)
     check_int(ask(service.address, "GET", "/mcp", NULL, NULL, &answer), 405);
     check_int(ask(service.address, "DELETE", "/mcp", NULL, NULL, &answer), 405);
     check_int(ask(service.address, "POST", "/mcp", JSON_TYPE "Origin: http://evil.example\r\n", BODY, &answer), 403);
-    check_int(ask(service.address, "POST", "/mcp", JSON_TYPE, "{not json", &answer), 400);
     check_int(ask(service.address, "POST", "/mcp", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", &answer), 202);
+}
+
+/* What is no JSON has no id either: the answer says null, in the protocol's own form, and the connection goes on. */
+static void what_is_no_json_is_a_parse_error(void)
+{
+    cleanup(buf) struct buf deep = {0};
+    for (int i = 0; i < 4000; i++)
+        buf_str(&deep, "[");
+    const char *const bodies[] = {"{not json", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"", "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}x", " ",
+                                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"ping\"}", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", buf_cstr(&deep)};
+    static const char *const eras[] = {"", "MCP-Protocol-Version: 2025-11-25\r\n", V "Mcp-Method: ping\r\n"};
+    for (size_t i = 0; i < 3 * sizeof bodies / sizeof *bodies; i++) {
+        int status;
+        cleanup(json) json_t *doc = post(eras[i % 3], bodies[i / 3], &status);
+        check(status == 400 && code_of(doc) == -32700 && json_is_null(json_object_get(doc, "id")) && !result_of(doc));
+        check_str(json_str(doc, "jsonrpc", ""), "2.0");
+        if (code_of(doc) != -32700)
+            fprintf(stderr, "body %zu: %d\n", i / 3, status);
+    }
+    check_int(ask(service.address, "POST", "/v1/shape-hash", JSON_TYPE, "{not json", &answer), 400);
+    check(strstr(answer.body.data, "\"type\"") != NULL);       /* a problem elsewhere, as before */
 }
 
 static void tools_with_wrong_arguments(void)
@@ -190,6 +212,41 @@ static void tools_with_wrong_arguments(void)
         if (strcmp(json_str(doc, "code", ""), rows[i].code))
             fprintf(stderr, "row %zu\n", i);
     }
+}
+
+/* Arguments as large as a body may be, for each tool: an answer with a fault, soon, and no larger than what was asked. */
+static void tools_with_huge_arguments(void)
+{
+    static const struct { const char *tool, *before, *unit, *after; } rows[] = {
+        {"get_brief", "{\"op\":\"scale\",\"axes\":{\"N\":64},\"target\":\"", "a", "\"}"},
+        {"get_brief", "{\"op\":\"", "scale", "\",\"axes\":{\"N\":64}}"},
+        {"get_brief", "{\"op\":\"scale\",\"axes\":{\"N\":64},\"tokens\":[", "1,", "1]}"},
+        {"get_kernel", "{\"shape_hash\":\"", "0", "\"}"},
+        {"job_status", "{\"job\":\"job_", "0", "\"}"},
+        {"cancel_job", "{\"job\":\"job_", "../", "\"}"},
+        {"submit_candidate", "{\"job\":\"job_00000000000000000000000000\",\"candidate\":{\"source\":\"", "\xf0\x9f\x98\x80", "\"}}"},
+        {"get_candidate", "{\"candidate\":\"cand_", "\\u0001", "\"}"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cleanup(buf) struct buf arguments = {0};
+        bool failed;
+        buf_str(&arguments, rows[i].before);
+        while (arguments.size < (size_t)900 << 10)
+            buf_str(&arguments, rows[i].unit);
+        buf_str(&arguments, rows[i].after);
+        int status;
+        cleanup(str) char *params = xfmt("{\"name\":\"%s\",\"arguments\":%s}", rows[i].tool, buf_cstr(&arguments));
+        int64_t began = clock_mono_ns();
+        cleanup(json) json_t *doc = legacy("tools/call", params, &status);
+        cleanup(str) char *text = doc ? json_text(doc) : xfmt("status %d", status);
+        failed = json_bool(result_of(doc), "isError", false) || code_of(doc) < 0;
+        check(failed && strlen(text) < 20000 && clock_mono_ns() - began < 3000000000);
+        if (!failed || strlen(text) >= 20000)
+            fprintf(stderr, "row %zu: %zu bytes, %.100s\n", i, strlen(text), text);
+    }
+    bool failed;
+    cleanup(json) json_t *still = call("list_operators", "{}", &failed);
+    check(!failed);
 }
 
 static char judged_candidate[40];
@@ -287,6 +344,14 @@ static void scopes_are_kept(void)
                       look[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"list_operators\",\"arguments\":{}}}";
     cleanup(json) json_t *refused = ask_json("POST", "/mcp", head, start, &status), *allowed = ask_json("POST", "/mcp", head, look, &status),
                          *by_admin = ask_json("POST", "/mcp", admin_head, start, &status);
+    /* Who may only read makes no card work. */
+    static const char brief[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"get_brief\",\"arguments\":{\"op\":\"scale\",\"axes\":{\"N\":64},"
+                                "\"job\":\"job_00000000000000000000000000\"}}}";
+    const int wanted = fake_profiles_wanted;
+    cleanup(json) json_t *read = ask_json("POST", "/mcp", head, brief, &status);
+    check(!json_bool(result_of(read), "isError", true) && fake_profiles_wanted == wanted);
+    cleanup(json) json_t *asked = ask_json("POST", "/mcp", admin_head, brief, &status);
+    check(!json_bool(result_of(asked), "isError", true) && fake_profiles_wanted == wanted + 1);
     check(json_bool(result_of(refused), "isError", false));
     check_str(json_str(json_object_get(result_of(refused), "structuredContent"), "code", ""), "forbidden");
     check(!json_bool(result_of(allowed), "isError", true) && !json_bool(result_of(by_admin), "isError", true));
@@ -302,7 +367,9 @@ int main(void)
     tools_are_described();
     the_modern_era();
     the_modern_era_is_strict();
+    what_is_no_json_is_a_parse_error();
     tools_with_wrong_arguments();
+    tools_with_huge_arguments();
     a_candidate_is_waited_for();
     lessons_are_there_where_knowledge_is();
     scopes_are_kept();

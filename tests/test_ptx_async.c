@@ -213,7 +213,7 @@ static void bulks_out(void)
     found("fence.proxy.async.shared::cta; st.shared.u32 [%r10], %r1; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
     found(TILE STORE_TILE STORED "bar.sync 0; st.shared.u32 [%r10], 5; bar.sync 0;" STORE_TILE STORED, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
     clean("st.shared.u32 [%r10], %r1; bar.sync 0; @%p6 fence.proxy.async;" STORE_TILE STORED, 64, itself);
-    /* what a copy brought a copy may take away */
+/* what a copy brought a copy may take away */
     clean(INIT("1") "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 %rd6, [m], 256; @%p6 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [m];"
           WAIT("9", "0") "bar.sync 0;" STORE_TILE STORED, 64, filled);
     found(TILE STORE_TILE "@%p6 st.shared.u32 [s+8], 77;" STORED, 64, PTX_RACE, PTX_RACE, "byte 8 was changed");
@@ -223,6 +223,28 @@ static void bulks_out(void)
     found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 256;", 64, PTX_READ_ONLY, PTX_READ_ONLY, "of x");
     found(TILE "@%p6 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 1040;", 64, PTX_OUT_OF_BOUNDS, PTX_UNINITIALISED, "of");
     found(TILE "@%p6 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd2], [s], 256;", 64, PTX_UNINITIALISED, PTX_UNINITIALISED, "of y");
+}
+
+/* What threads stored in global memory a copy need not see either, without a fence for that. */
+static void copies_of_stored_buffers(void)
+{
+#define OWN_WORD "st.global.u32 [%rd5], %r1;"
+#define FETCH "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 %rd6, [m], 256; @%p6 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%rd2], 256, [m];" \
+              WAIT("9", "0") "ld.shared.u32 %r3, [%r10]; bar.sync 0; st.global.u32 [%rd5], %r3;"
+    clean(INIT("1") OWN_WORD "fence.proxy.async; bar.sync 0;" FETCH, 64, itself);
+    clean(INIT("1") OWN_WORD "fence.proxy.async.global; bar.sync 0;" FETCH, 64, itself);
+    clean(INIT("1") OWN_WORD "bar.sync 0; @%p6 fence.proxy.async.global;" FETCH, 64, itself);
+    found(INIT("1") OWN_WORD "bar.sync 0;" FETCH, 64, PTX_RACE, PTX_RACE, "of y, whose byte");
+    found(INIT("1") OWN_WORD "membar.gl; bar.sync 0;" FETCH, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found(INIT("1") OWN_WORD "fence.proxy.async.shared::cta; bar.sync 0;" FETCH, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    found(INIT("1") "fence.proxy.async;" OWN_WORD "bar.sync 0;" FETCH, 64, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    /* fenced by one warp alone, before it has met the other */
+    found(INIT("1") OWN_WORD "@%p7 fence.proxy.async; bar.sync 0;" FETCH, 64, PTX_RACE, PTX_RACE, "byte 128");
+    /* one warp in one block */
+    found(INIT("1") OWN_WORD "st.global.u32 [%rd5+128], %r1; bar.sync 0;" FETCH, 32, PTX_RACE, PTX_RACE, "fence.proxy.async");
+    clean(INIT("1") OWN_WORD "st.global.u32 [%rd5+128], %r1; fence.proxy.async; bar.sync 0;" FETCH, 32, itself);
+    /* what a copy brought there a copy may take away, and what nobody has stored */
+    clean(INIT("1") TILE STORE_TILE STORED "bar.sync 0; @%p6 fence.proxy.async.shared::cta;" FETCH, 64, itself);
 }
 
 static void copies_that_arrive(void)
@@ -316,6 +338,7 @@ int main(void)
     what_is_not_emulated();
     bulks_in();
     bulks_out();
+    copies_of_stored_buffers();
     copies_that_arrive();
     copies_of_parted_lanes();
     mbarrier_orders();

@@ -4,6 +4,8 @@
  */
 #include "tests/test_ptx.h"
 
+#include <string.h>
+
 #define HEAD ".version 8.0\n.target sm_90a\n.address_size 64\n"
 
 /* Warp 1 of block 0 writes data; `between` is done by both its warps, then thread 0 does `raise`; block 1 does `wait`, and reads. */
@@ -56,6 +58,54 @@ static const struct { const char *what, *text; enum ptx_finding_kind kind; } wit
     {"no fence", WITHIN(RAISE, WAIT) "  membar.cta;\n" READS, PTX_RACE},
 };
 
+/*
+ * All accesses strong: no race, but no order either. Block 0 stores data, then its flag, block 1 polls the flag and reads the data.
+ */
+#define DATA "  st.volatile.global.u32 [%d1], 42;\n"
+#define GETS "  ld.volatile.global.u32 %r4, [%d1];\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n"
+#define STRONG(between, raise, wait) HEAD                                                                                      \
+    ".visible .entry k(.param .u64 data, .param .u64 flag, .param .u64 out)\n{\n"                                               \
+    "  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %d<6>;\n"                                                                   \
+    "  ld.param.u64 %d1, [data];\n  ld.param.u64 %d2, [flag];\n  ld.param.u64 %d3, [out];\n"                                    \
+    "  mov.u32 %r1, %tid.x;\n  mov.u32 %r2, %ctaid.x;\n  setp.ne.u32 %p1, %r1, 0;\n  @%p1 ret;\n"                              \
+    "  setp.ne.u32 %p1, %r2, 0;\n  @%p1 bra second;\n" between raise "  ret;\n"                                               \
+    "second:\nagain:\n" wait "  setp.eq.u32 %p3, %r3, 0;\n  @%p3 bra again;\n"
+static const struct { const char *what, *text; enum ptx_finding_kind kind; } strong[] = {
+    {"no fence", STRONG(DATA, RAISE, WAIT) GETS, PTX_RACE},
+    {"relaxed", STRONG("  st.relaxed.gpu.global.u32 [%d1], 42;\n", "  st.relaxed.gpu.global.u32 [%d2], 1;\n", "  ld.relaxed.gpu.global.u32 %r3, [%d2];\n")
+                "  ld.relaxed.gpu.global.u32 %r4, [%d1];\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n", PTX_RACE},
+    {"the writer's fence alone", STRONG(DATA "  membar.gl;\n", RAISE, WAIT) GETS, PTX_RACE},
+    {"the reader's fence alone", STRONG(DATA, RAISE, WAIT) "  membar.gl;\n" GETS, PTX_RACE},
+    {"a fence before the data", STRONG("  membar.gl;\n" DATA, RAISE, WAIT) "  membar.gl;\n" GETS, PTX_RACE},
+    {"a release that nobody acquires", STRONG(DATA, "  st.release.gpu.global.u32 [%d2], 1;\n", WAIT) GETS, PTX_RACE},
+    {"atomics", STRONG("  atom.relaxed.gpu.global.exch.b32 %r5, [%d1], 42;\n", "  red.relaxed.gpu.global.add.u32 [%d2], 1;\n", "  atom.relaxed.gpu.global.add.u32 %r3, [%d2], 0;\n") GETS, PTX_RACE},
+    {"fences for the block alone", STRONG(DATA "  membar.cta;\n", RAISE, WAIT) "  membar.cta;\n" GETS, PTX_RACE},
+    {"both fences", STRONG(DATA "  membar.gl;\n", RAISE, WAIT) "  membar.gl;\n" GETS, PTX_CLEAN},
+    {"release and acquire", STRONG(DATA, "  st.release.gpu.global.u32 [%d2], 1;\n", "  ld.acquire.gpu.global.u32 %r3, [%d2];\n") GETS, PTX_CLEAN},
+    {"atomics that release and acquire", STRONG(DATA, "  red.release.gpu.global.add.u32 [%d2], 1;\n", "  atom.acquire.gpu.global.add.u32 %r3, [%d2], 0;\n") GETS, PTX_CLEAN},
+    /* the data are their own mark: who asks again gets them */
+    {"polled itself", STRONG(DATA, RAISE, WAIT) "poll:\n  ld.volatile.global.u32 %r4, [%d1];\n  setp.ne.u32 %p3, %r4, 42;\n  @%p3 bra poll;\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n", PTX_CLEAN},
+    {"a mark alone", STRONG("", "  st.volatile.global.u32 [%d2], 42;\n", WAIT) "  st.global.u32 [%d3], %r3;\n  ret;\n}\n", PTX_CLEAN},
+    /* what is told last is new */
+    {"in the other order", STRONG(RAISE, DATA, "  ld.volatile.global.u32 %r3, [%d1];\n") "  ld.volatile.global.u32 %r4, [%d1];\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n", PTX_CLEAN},
+};
+
+/* The same in shared memory, from one warp to another. */
+#define NEAR(raise, wait) HEAD                                                                                                 \
+    ".visible .entry k(.param .u64 data, .param .u64 flag, .param .u64 out)\n{\n"                                               \
+    "  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %d<6>; .shared .b32 s[2];\n  ld.param.u64 %d3, [out];\n"                      \
+    "  mov.u32 %r1, %tid.x;\n  setp.eq.u32 %p1, %r1, 0;\n  @%p1 st.shared.u32 [s], 0;\n  @%p1 st.shared.u32 [s+4], 0;\n  bar.sync 0;\n" \
+    "  and.b32 %r2, %r1, 31;\n  setp.ne.u32 %p1, %r2, 0;\n  @%p1 ret;\n  setp.eq.u32 %p2, %r1, 0;\n  @%p2 bra second;\n"     \
+    "  st.volatile.shared.u32 [s], 42;\n" raise "  st.volatile.shared.u32 [s+4], 1;\n  ret;\n"                                 \
+    "second:\n  ld.volatile.shared.u32 %r3, [s+4];\n  setp.eq.u32 %p3, %r3, 0;\n  @%p3 bra second;\n" wait                      \
+    "  ld.volatile.shared.u32 %r4, [s];\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n"
+static const struct { const char *what, *text; enum ptx_finding_kind kind; } near[] = {
+    {"shared: no fence", NEAR("", ""), PTX_RACE},
+    {"shared: the writer's alone", NEAR("  membar.cta;\n", ""), PTX_RACE},
+    {"shared: the reader's alone", NEAR("", "  membar.cta;\n"), PTX_RACE},
+    {"shared: both", NEAR("  membar.cta;\n", "  membar.cta;\n"), PTX_CLEAN},
+};
+
 static void run(const char *what, const char *text, uint32_t blocks, enum ptx_finding_kind kind)
 {
     const uint32_t zeros[4] = {0};
@@ -64,7 +114,7 @@ static void run(const char *what, const char *text, uint32_t blocks, enum ptx_fi
         check(bench_text(&b, text));
         if (!b.m)
             return;
-        bench_buffer(&b, "data", 4, true, NULL);
+        bench_buffer(&b, "data", 4, true, kind == PTX_CLEAN || seed & 1 || strstr(text, ".exch.") ? zeros : NULL);
         bench_buffer(&b, "flag", 4, true, zeros);
         const uint32_t *out = bench_buffer(&b, "out", 4, true, NULL);
         b.launch.grid[0] = blocks;
@@ -85,5 +135,9 @@ int main(void)
         run(between_blocks[i].what, between_blocks[i].text, 2, between_blocks[i].kind);
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         run(within[i].what, within[i].text, 1, within[i].kind);
+    for (size_t i = 0; i < sizeof strong / sizeof *strong; i++)
+        run(strong[i].what, strong[i].text, 2, strong[i].kind);
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        run(near[i].what, near[i].text, 1, near[i].kind);
     return test_done();
 }

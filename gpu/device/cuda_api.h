@@ -181,5 +181,8 @@ bool cuda_alone(struct device *d, int64_t watch_ns, struct device_alone *ret, st
 bool cuda_audit_prepare(const char *library, struct err *err);
 bool cuda_audit(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault,
                 struct err *err);
+bool cuda_profile_prepare(const char *library, struct err *err);
+bool cuda_profile(struct device_program *p, const struct device_profile *how, struct device_profile_result *ret, struct device_fault *fault,
+                  struct err *err);
 bool cuda_calibrate(struct device *d, json_t **ret, struct err *err);
 bool cuda_alive(const struct device *d, struct err *err) MUST_CHECK;

@@ -10,6 +10,7 @@
 #include "core/candidate.h"
 #include "core/verdict.h"
 #include "gpu/device/card.h"
+#include "gpu/device/profile.h"
 #include "gpu/ptx/ptx.h"
 
 struct device;
@@ -93,7 +94,8 @@ struct device_run_result {
 /*
  * Probe: launch after launch of the plan in one set of guarded buffers, so at equal addresses, nothing unloaded between. Before each,
  * inouts are restored and outputs and workspaces poisoned; before one of three shared memory, registers and frames hold what the launch
- * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
+ * before left there, as in the first of a call with other content, before the others one of two patterns. Of all launches of a call the
+ * results must have equal bits.
  */
 #define DEVICE_PROBE_LAUNCHES 1024
 #define DEVICE_PROBE_AT_ONCE 16       /* launches between two looks at the clock */
@@ -220,6 +222,10 @@ struct device_ops {
     bool (*audit_prepare)(const char *library, struct err *err);
     /* After time_setup. */
     bool (*audit)(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault, struct err *err);
+    /* NULL on sim. As audit_prepare, for a process that is used for a profile alone; opens the library's helpers beside it too. */
+    bool (*profile_prepare)(const char *library, struct err *err);
+    /* The card's counters of one run of the plan; it runs once a pass. ERR_UNAVAILABLE: not on this host, card or driver, and why. */
+    bool (*profile)(struct device_program *p, const struct device_profile *how, struct device_profile_result *ret, struct device_fault *fault, struct err *err);
     /* sim: time of the plan from the counts of a run; NULL on cuda. */
     bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);
 };

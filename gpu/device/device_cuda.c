@@ -370,4 +370,6 @@ const struct device_ops device_cuda = {
     .calibrate = cuda_calibrate,
     .audit_prepare = cuda_audit_prepare,
     .audit = cuda_audit,
+    .profile_prepare = cuda_profile_prepare,
+    .profile = cuda_profile,
 };

@@ -30,6 +30,18 @@ static json_t *canary_job(const char *op_dir, const struct shape *s, bool all, b
     return job;
 }
 
+/* Its answer. A reference that does not end is the operator's fault; for others there is no text here. */
+static bool take_answer(const struct judge_config *config, struct child_watch *w, struct child *c, const struct op *op, json_t **ret, struct err *err)
+{
+    const int64_t limit_ns = config->canaries_wall_ns ? config->canaries_wall_ns : LIMIT_CANARIES_WALL_NS;
+    if (child_take(w, c, clock_mono_ns() + limit_ns, ret, err))
+        return true;
+    if (err->code == ERR_TIMEOUT)
+        err_set(err, ERR_UNPROCESSABLE, "operator %s: its reference did not end within %.3g s, at a small shape, all regimes together: is there a loop without an end?",
+                op->name, (double)limit_ns * 1e-9);
+    return false;
+}
+
 static bool refused(const json_t *answer, struct err *err)
 {
     cleanup(buf) struct buf clean = {.limit = 480};
@@ -50,8 +62,7 @@ bool canaries_judge(struct judge *j, struct err *err)
     if (!canary_shape(j->op, j->shape.dtypes, &s, err))
         return false;
     job = canary_job(j->operator_folder.dir, &s, false, false);
-    if (!child_ask(&j->watch, &j->reference, job, err)
-        || !child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err) || refused(answer, err))
+    if (!child_ask(&j->watch, &j->reference, job, err) || !take_answer(j->config, &j->watch, &j->reference, j->op, &answer, err) || refused(answer, err))
         return false;
     j->canaries = json_object();
     json_put_int(j->canaries, "caught", json_int(answer, "caught", 0));
@@ -88,7 +99,7 @@ static bool send_baseline(struct child *c, const struct shape *s, const struct t
     return true;
 }
 
-static bool one_child(struct child_watch *w, const char *op_dir, const struct shape *s, const struct tensor *tensors, const struct sets *outputs,
+static bool one_child(const struct judge_config *config, struct child_watch *w, const char *op_dir, const struct shape *s, const struct tensor *tensors, const struct sets *outputs,
                       json_t **ret, struct err *err)
 {
     const char *const paths[] = {op_dir, NULL};
@@ -99,8 +110,10 @@ static bool one_child(struct child_watch *w, const char *op_dir, const struct sh
     if (!child_start(w, SANDBOX_REFERENCE, "operator", &visible, NULL, &c, err))
         return false;
     if (child_ask(w, &c, job, err) && send_baseline(&c, s, tensors, outputs, err)
-        && child_take(w, &c, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, ret, err))
+        && take_answer(config, w, &c, s->op, ret, err))
         return true;
+    if (err->code == ERR_UNPROCESSABLE)
+        return false;
     bool began = c.greeted;
     (void)child_end_cause(&c, "canaries", &none, err);
     if (began && err->code != ERR_CONFLICT)
@@ -136,7 +149,7 @@ static bool one_choice(const struct judge_config *config, struct child_watch *w,
     if (!run_baseline(config, &s, tensors, &outputs, err))
         return false;
     *ret_where = "/reference";
-    if (!one_child(w, op_dir, &s, tensors, &outputs, ret, err))
+    if (!one_child(config, w, op_dir, &s, tensors, &outputs, ret, err))
         return false;
     *ret_where = json_bool(*ret, "baseline_right", true) ? "/op" : "/baseline";
     return true;

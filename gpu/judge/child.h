@@ -26,6 +26,8 @@
  *               {"do":"audit","launches","cold_launches","order_seed"} -> {"fault"|null,"event_ns",..,"graph":trace,"cold":trace,
  *               "cold_event_ns":[..],"flush_bytes"}; its
  *               "open" named an "audit_library"; a trace is {"names","records":[[numbers]],"dropped","unknown"}
+ *               {"do":"profile","poison"} -> {"fault"|null,"passes","flush_bytes","steps":[[number|null]]} by gpu/device/profile.h's table; its
+ *               "open" named a "profile_library"
  *               {"do":"time_output","set"} -> {"windows":[[cut,first,second,content],..]}; outputs in their memory
  * All but compile, cc, triton and canaries begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
  */
@@ -58,7 +60,7 @@ struct child_state {
 typedef bool child_job(struct child_state *s, const json_t *job, struct err *err);
 child_job child_do_compile, child_do_assemble, child_do_reference, child_do_canaries, child_do_cc, child_do_triton, child_do_prepare, child_do_open, child_do_scan, child_do_load, child_do_run,
     child_do_probe, child_do_estimate, child_do_calibrate, child_do_time_setup, child_do_time_block, child_do_time_output,
-    child_do_time_warm, child_do_time_eager, child_do_alone, child_do_audit;
+    child_do_time_warm, child_do_time_eager, child_do_alone, child_do_audit, child_do_profile;
 
 bool child_answer(json_t *doc, struct err *err) MUST_CHECK;          /* takes the reference */
 /* 64-bit numbers travel as "0x..." because JSON integers are signed. */

@@ -53,12 +53,26 @@ static bool run_compiler(const char *cc, const char *dir, int *ret_status, struc
     return true;
 }
 
+/* Files of the scratch folder by their names alone: where that is, is nobody's business. */
+static void put_relative(struct buf *to, const char *text, size_t size, const char *dir)
+{
+    const size_t n = strlen(dir);
+    const char *at, *end = text + size;
+    while ((at = memmem(text, (size_t)(end - text), dir, n)) != NULL) {
+        buf_add(to, text, (size_t)(at - text));
+        text = at + n;
+        text += text < end && *text == '/';
+    }
+    buf_add(to, text, (size_t)(end - text));
+}
+
 static void put_log(json_t *doc, const char *dir, int status)
 {
     cleanup(str) char *path = xfmt("%s/log", dir);
-    cleanup(buf) struct buf raw = {0}, clean = {.limit = (size_t)LIMIT_LOG_BYTES + 64};
+    cleanup(buf) struct buf whole = {0}, raw = {0}, clean = {.limit = (size_t)LIMIT_LOG_BYTES + 64};
     struct err ignored = {0};
-    (void)!file_read(path, (size_t)LIMIT_CC_FILE_BYTES, &raw, &ignored);
+    (void)!file_read(path, (size_t)LIMIT_CC_FILE_BYTES, &whole, &ignored);
+    put_relative(&raw, buf_cstr(&whole), whole.size, dir);
     size_t most = (size_t)LIMIT_LOG_BYTES;
     utf8_clean(&clean, raw.data ? raw.data : "", raw.size < most ? raw.size : most);
     if (!raw.size && WIFSIGNALED(status))

@@ -63,6 +63,7 @@ static const struct { const char *name; unsigned roles; child_job *job; } jobs[]
     {"time_eager", RUNS, child_do_time_eager},
     {"alone", RUNS, child_do_alone},
     {"audit", R(RUN_CUDA), child_do_audit},
+    {"profile", R(RUN_CUDA), child_do_profile},
 };
 
 static struct { const char *name; int64_t since_ns; } doing;      /* the job that is being answered */

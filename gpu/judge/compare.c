@@ -7,115 +7,13 @@
  * just above a power of two may have twice the error of another.
  */
 #include "gpu/judge/compare.h"
+#include "gpu/judge/compare_walk.h"
 
-#include "gpu/judge/inputs.h"
+#include "gpu/judge/values.h"
 
-#include <math.h>
 #include <string.h>
 
-#define TILE_LEAST 32
-#define TILE_MOST 1024
-#define TILE_SIZE (TILE_MOST + 2 * TILE_LEAST)
 #define RUN_LEAST 8                                /* unchanged elements in a row that must keep their bits; fewer may be chance */
-#define MAGNITUDES 12                              /* powers of two below a tile's RMS; the last holds all that is smaller, zeros too */
-#define MAGNITUDE_LEAST 32                         /* elements of one that are enough to judge by */
-
-static const struct { const char *name; enum verdict_code code; } rules[] = {
-#define X(code, name, verdict) [code] = {name, verdict},
-    COMPARE_RULE_TABLE(X)
-#undef X
-};
-
-const char *compare_rule_name(enum compare_rule rule)
-{
-    return rules[rule].name;
-}
-
-/* ---- tolerance ---- */
-
-static const struct { const char *key; size_t at; double least, most; } tolerance_keys[] = {
-    {"max", offsetof(struct compare_tolerance, max), 0, 1},
-    {"rms", offsetof(struct compare_tolerance, rms), 0, 1},
-    {"factor", offsetof(struct compare_tolerance, factor), 1, 16},
-    {"matched", offsetof(struct compare_tolerance, matched), 0.9, 1},
-};
-
-static bool check_row(const struct op *op, const char *tensor, const json_t *row, struct err *err)
-{
-    const char *key;
-    json_t *value;
-    int t = op_tensor_index(op, tensor);
-    if (t < 0 || op->tensors[t].role == OP_INPUT)
-        return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s: no such output", op->name, tensor);
-    json_object_foreach((json_t *)row, key, value) {
-        size_t i = 0, n = sizeof tolerance_keys / sizeof *tolerance_keys;
-        while (i < n && strcmp(tolerance_keys[i].key, key))
-            i++;
-        if (i == n)
-            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor and matched", op->name, tensor, key);
-        double x = json_is_number(value) ? json_number_value(value) : NAN;
-        if (!(x >= tolerance_keys[i].least && x <= tolerance_keys[i].most))
-            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: must be a number from %g to %g", op->name, tensor, key,
-                           tolerance_keys[i].least, tolerance_keys[i].most);
-    }
-    return true;
-}
-
-bool compare_check(const struct op *op, struct err *err)
-{
-    const json_t *doc = json_object_get(op->doc, "tolerance");
-    const char *tensor;
-    json_t *row;
-    if (doc && !json_is_object(doc))
-        return err_set(err, ERR_INVALID, "operator %s: /tolerance: must be an object by output", op->name);
-    json_object_foreach((json_t *)doc, tensor, row)
-        if (!json_is_object(row) || !check_row(op, tensor, row, err))
-            return json_is_object(row) ? false : err_set(err, ERR_INVALID, "operator %s: /tolerance/%s: must be an object", op->name, tensor);
-    return true;
-}
-
-struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t)
-{
-    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1};
-    const json_t *row = json_object_get(json_object_get(op->doc, "tolerance"), t->spec->name);
-    for (size_t i = 0; i < sizeof tolerance_keys / sizeof *tolerance_keys; i++) {
-        double *to = (double *)((char *)&ret + tolerance_keys[i].at);
-        *to = json_num(row, tolerance_keys[i].key, *to);
-    }
-    return ret;
-}
-
-/* fmax is a call into libm; neither side is NaN here. */
-static inline double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-/* ---- the walk ---- */
-
-struct sums {
-    int64_t n;
-    double reference, error, baseline, rounding;   /* sums of squares */
-    double between, drift;                         /* what rounding between steps makes: squares, and squares of the tiles' means */
-    double bias, inward;                           /* sums of (got - rounded reference), plain and times the reference's sign */
-};
-struct magnitude { int64_t n; double error, trusted, scale; };   /* sums of squares; trusted: the larger of baseline and rounding */
-struct walk {
-    const struct compare_case *c;
-    struct compare_tolerance tolerance;
-    struct compare_result *ret;
-    double roundoff, floor_rms, floor_worst, floor_bias;
-    struct sums all;
-    struct magnitude magnitudes[MAGNITUDES];
-    double max_error, max_baseline, max_reference;
-    int64_t beyond;                                /* elements over tolerance.max */
-    int64_t worst_at;
-    int count;                                     /* of the tile */
-    int64_t at[TILE_SIZE];
-    double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
-    double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
-    double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
-};
 
 static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
 {
@@ -131,18 +29,6 @@ static void point_at(struct walk *w, int64_t at, double got, double wanted)
     element_index(w->c->tensor, at, w->ret->index);
     w->ret->got = got;
     w->ret->wanted = wanted;
-}
-
-static void __attribute__((format(printf, 3, 4))) fail(struct walk *w, enum compare_rule rule, const char *fmt, ...)
-{
-    va_list ap;
-    if (w->ret->rule != COMPARE_NONE)
-        return;
-    w->ret->rule = rule;
-    w->ret->code = rules[rule].code;
-    va_start(ap, fmt);
-    vsnprintf(w->ret->text, sizeof w->ret->text, fmt, ap);
-    va_end(ap);
 }
 
 static int class_of(double x)
@@ -162,11 +48,6 @@ static bool tile_classes(struct walk *w)
     }
     w->ret->wrong_class += wrong;
     return !wrong;
-}
-
-static double root_mean(double squares, int64_t n)
-{
-    return n ? sqrt(squares / (double)n) : 0;
 }
 
 static struct sums tile_sums(struct walk *w)
@@ -204,11 +85,6 @@ static double allowed_rms(const struct walk *w, const struct sums *s)
     if (!w->c->baseline)
         return w->tolerance.rms * reference + w->tolerance.factor * root_mean(s->between, s->n);
     return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), s->between), s->n) + w->floor_rms * reference;
-}
-
-static double against(double value, double allowed)
-{
-    return allowed > 0 ? value / allowed : value > 0 ? INFINITY : 0;
 }
 
 /* How many powers of two x lies below y, from the exponents' bits; x, y >= 0. */
@@ -301,7 +177,7 @@ static void piece_keeps_bits(struct walk *w, int64_t first, int64_t count)
             continue;                              /* a zero may change its sign */
         if (w->ret->rule == COMPARE_NONE)
             point_at(w, first + i, got, was);
-        fail(w, COMPARE_UNCHANGED, "%s changes where the operator leaves it alone", t->spec->name);
+        compare_fail(w, COMPARE_UNCHANGED, "%s changes where the operator leaves it alone", t->spec->name);
         return;
     }
 }
@@ -390,70 +266,6 @@ static void walk_pieces(struct walk *w)
     tile_judge(w);
 }
 
-/* ---- the rules over the whole ---- */
-
-static void judge_bias(struct walk *w)
-{
-    const struct sums *s = &w->all;
-    double n = (double)s->n;
-    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n)
-                     + w->tolerance.factor * root_mean(s->drift, s->n);
-    double mean = larger(fabs(s->bias), fabs(s->inward)) / n;
-    w->ret->bias = against(mean, allowed);
-    if (w->ret->bias > 1)
-        fail(w, COMPARE_BIAS, "%s: the error has a bias of %.3g, at most %.3g is rounding: a truncation, a gain or a dropped term",
-             w->c->tensor->spec->name, mean, allowed);
-}
-
-/* What a tile's larger elements would hide: those that are small are judged among themselves. */
-static void judge_small(struct walk *w)
-{
-    for (int k = 1; k < MAGNITUDES; k++) {          /* the largest are the tile's own business */
-        const struct magnitude *m = &w->magnitudes[k];
-        if (m->n < MAGNITUDE_LEAST)
-            continue;
-        double part = w->c->baseline ? w->floor_rms : larger(w->floor_rms, w->tolerance.rms);
-        double allowed = w->tolerance.factor * root_mean(m->trusted, m->n) + part * root_mean(m->scale, m->n);
-        w->ret->small = larger(w->ret->small, against(root_mean(m->error, m->n), allowed));
-    }
-    if (w->ret->small > 1 && w->tolerance.matched >= 1)
-        fail(w, COMPARE_SMALL, "%s: of elements far smaller than their neighbours the RMS error is %.3g times what it may be",
-             w->c->tensor->spec->name, w->ret->small);
-}
-
-static void judge_whole(struct walk *w)
-{
-    struct compare_result *r = w->ret;
-    const char *name = w->c->tensor->spec->name;
-    const struct sums *s = &w->all;
-    double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = root_mean(s->reference, s->n);
-    r->rms = against(error, reference);
-    if (w->c->baseline) {
-        r->baseline_rms = against(larger(baseline - w->tolerance.factor * root_mean(s->between, s->n), 0), reference);
-        r->ratio = baseline > 0 ? error / baseline : error > 0 ? -1 : 0;
-    }
-    if (r->wrong_class) {
-        fail(w, COMPARE_CLASSES, "%s: %lld of %lld elements are NaN or infinite where the reference is not, or the other way round", name,
-             (long long)r->wrong_class, (long long)r->elements);
-        if (r->rule == COMPARE_CLASSES && isfinite(r->got))
-            r->code = VERDICT_WRONG_RESULT;        /* a number where the reference overflows */
-        return;
-    }
-    if (!s->n)
-        return;
-    /* if every tile holds, so does the whole: both sides are norms, and Minkowski's inequality points the right way */
-    if (r->worst_tile > 1)
-        fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);
-    if ((double)w->beyond > (1 - w->tolerance.matched) * (double)s->n)
-        fail(w, COMPARE_WORST, "%s: the worst element is off by %.3g of its scale, at most %.3g is allowed", name, r->worst, w->tolerance.max);
-    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(larger(w->max_baseline, w->max_between), w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
-        fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
-    if (r->worst > 10 * w->tolerance.max)
-        fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);
-    judge_bias(w);
-    judge_small(w);
-}
-
 static void judge_exact(struct walk *w)
 {
     const struct tensor *t = w->c->tensor;
@@ -470,7 +282,7 @@ static void judge_exact(struct walk *w)
     }
     w->ret->elements = looked;
     if (wrong)
-        fail(w, COMPARE_EXACT, "%s: %lld of %lld integers differ", t->spec->name, (long long)wrong, (long long)looked);
+        compare_fail(w, COMPARE_EXACT, "%s: %lld of %lld integers differ", t->spec->name, (long long)wrong, (long long)looked);
 }
 
 /* The image before, with the elements of the image after: where that differs from the image after, it is in a gap. */
@@ -491,7 +303,7 @@ static void judge_gaps(struct walk *w)
         return;
     if (w->ret->rule == COMPARE_NONE)
         w->ret->has_element = false;
-    fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
+    compare_fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
 }
 
 void compare_tensor(const struct compare_case *c, struct compare_result *ret)
@@ -512,52 +324,11 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     if (dtype_is_float(t->dtype)) {
         walk_pieces(w);
         judge_gaps(w);
-        judge_whole(w);
+        compare_whole(w);
     } else {
         judge_exact(w);
         judge_gaps(w);
     }
-}
-
-json_t *compare_encode(const struct compare_result *r, const struct tensor *t)
-{
-    json_t *doc = json_object();
-    json_put_str(doc, "tensor", t->spec->name);
-    json_put_int(doc, "elements", r->elements);
-    if (t->spec->role == OP_INOUT)
-        json_put_int(doc, "unchanged_elements", r->unchanged);
-    if (dtype_is_float(t->dtype)) {
-        json_put_num(doc, "worst_error", r->worst);
-        json_put_num(doc, "rms_error", r->rms);
-        if (r->baseline_rms >= 0) {
-            json_put_num(doc, "baseline_worst_error", r->baseline_worst);
-            json_put_num(doc, "baseline_rms_error", r->baseline_rms);
-        }
-        if (r->ratio >= 0)
-            json_put_num(doc, "ratio_to_baseline", r->ratio);
-        json_put_num(doc, "worst_tile", r->worst_tile);
-        json_put_num(doc, "bias", r->bias);
-        json_put_num(doc, "worst_magnitude", r->small);
-    }
-    if (r->wrong_class)
-        json_put_int(doc, "wrong_class_elements", r->wrong_class);
-    if (r->rule != COMPARE_NONE) {
-        json_put_str(doc, "rule", compare_rule_name(r->rule));
-        json_put_str(doc, "text", r->text);
-    }
-    if (r->has_element) {
-        json_t *index = json_array();
-        for (int d = 0; d < t->rank; d++)
-            json_array_append_new(index, json_integer(r->index[d]));
-        json_put(doc, "index", index);
-        /* JSON has no NaN or infinity */
-        if (isfinite(r->got))
-            json_put_num(doc, "got", r->got);
-        else
-            json_put_str(doc, "got", isnan(r->got) ? "nan" : r->got > 0 ? "inf" : "-inf");
-        json_put_num(doc, "wanted", r->wanted);
-    }
-    return doc;
 }
 
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset)

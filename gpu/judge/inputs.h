@@ -17,11 +17,13 @@
  *   {"dist":"indices", as "distinct"}                 integer tensors: values may come more than once
  *   "beyond": "LENGTHS" with any distribution of floats: where the tensor's second index is at or past the length that the integer
  *       input LENGTHS holds for its first, the element is NaN: what a cache holds past its end is no data
+ *   "for": {"DTYPE": {"dist":..}} with any distribution: where the tensor is stored in that dtype it has this one instead (what bf16
+ *       holds with ease may be below the smallest f16)
  *
  * Pure functions of their arguments; any thread.
  */
 #pragma once
-#include "core/shape.h"
+#include "gpu/judge/values.h"
 
 #define INPUTS_MAX_REGIMES 24
 
@@ -43,11 +45,3 @@ void inputs_free(const struct op *op, void **arrays);
 
 /* By tensor: whether its elements may be rotated without leaving the regime (independent floats, dense). */
 void inputs_rotatable(const struct op *op, const struct tensor *tensors, int regime, bool *ret_rotate);
-
-/* Elements `first` to first + count - 1 of an array, as doubles and back (nearest, ties to even). */
-void values_load(enum dtype t, const void *data, int64_t first, int64_t count, double *ret);
-void values_store(enum dtype t, void *data, int64_t first, int64_t count, const double *from);
-/* The values as they would be after a store and a load: rounded to the type. */
-void values_round(enum dtype t, const double *from, int64_t count, double *ret);
-/* A tensor's elements in row-major order, whatever its strides. */
-void values_gather(const struct tensor *t, const void *data, int64_t first, int64_t count, double *ret);

@@ -33,6 +33,7 @@ struct judge_side {
     struct child compile, run, triton;
     json_t *triton_request, *triton_made;       /* language triton: what its compiler is told (candidate_triton), and what it says */
     bool audited;                       /* its next run child is watched by a tracing library, and used for nothing but the audit */
+    bool profiled;                      /* the same with the card's counters: for a profile and nothing else */
     bool compile_asked, assemble_asked;
     struct buf ptx, cubin;
     char *log;

@@ -205,6 +205,7 @@ static void tell(struct judge *j, const char *phase, const char *state, int64_t 
     cleanup(json) json_t *doc = json_object();
     json_put_str(doc, "phase", phase);
     json_put_str(doc, "state", state);
+    json_put_str(doc, "device", j->device);
     if (v) {
         json_put_num(doc, "ms", (double)(ns / 1000) / 1000);
         json_put_str(doc, "verdict", verdict_name(v->code));

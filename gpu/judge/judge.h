@@ -51,6 +51,7 @@ struct judge_config {
     const char *card_lock;              /* files of this name, ".cuda:N" behind it: who has one locked has the card. NULL: the cards are ours */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
+    int64_t canaries_wall_ns;           /* of an operator's canaries, its reference with them; 0: the table's (tests shorten it) */
     int64_t sample_budget;              /* thread instructions of a launch, beyond which a sample of its blocks is emulated; 0: the table's */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };
@@ -80,6 +81,14 @@ bool judge_run(const struct judge_config *config, const json_t *task, judge_prog
  */
 bool judge_estimates(const struct judge_config *config, const json_t *request, judge_cancelled_fn *cancelled, void *ctx, json_t **ret,
                      struct err *err) MUST_CHECK;
+/*
+ * The card's counters of a candidate that was judged right: request {"shape","op_digest"?,"candidate"}, *ret {"gpu_ns"} and one of
+ *   "profile": {"evidence":"measured","mode":"cold-isolated","device","driver","passes","steps":[{figures,"stalls":{..}}]} (gpu/device/profile.h),
+ *   "refused": why this host, card or driver does not count,    "fault": the verdict where it does not build or run any more.
+ * New reference. Never in a process whose times are published.
+ */
+bool judge_profile(const struct judge_config *config, const json_t *request, judge_cancelled_fn *cancelled, void *ctx, json_t **ret,
+                   struct err *err) MUST_CHECK;
 /* {"devices","sandbox","toolkit","version"}: gpu/spawn.h. New reference. */
 bool judge_devices(const struct judge_config *config, json_t **ret, struct err *err) MUST_CHECK;
 

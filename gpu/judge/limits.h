@@ -33,6 +33,7 @@
     X(REFERENCE_C_BYTES, LIMIT_MIB, "its source")                                                                                       \
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
+    X(CANARIES_WALL_NS, 20 * LIMIT_SECOND, "an operator's canaries, all regimes of one choice of dtypes at a small shape: 0.2 s")          \
     X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
     X(RUN_SIM_CPU_SECONDS, 1800, "of all regimes and host threads together; each run has its own wall limit below")                     \
     X(RUN_SIM_MEMORY_BYTES, 24576 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas")                      \

@@ -9,14 +9,23 @@
 
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err)
 {
-    const char *paths[DEVICE_MAX_NEEDS + 3] = {j->operator_folder.dir};
+    const char *paths[DEVICE_MAX_NEEDS + 6] = {j->operator_folder.dir};
+    char beside[2][640];
     cleanup(device_needs) struct device_needs needs = {.env = {0}};
     /* A device of a test needs nothing of the host. */
     if (role == SANDBOX_RUN_CUDA && !j->config->own_device && !device_needs_find(j->device, &needs, err))
         return false;
     int count = 1;
-    if (s->audited)
+    if (s->audited || s->profiled)
         paths[count++] = j->toolkit.cupti;
+    /* What the profiler opens beside itself. */
+    static const char *const helpers[] = {"libnvperf_host.so", "libnvperf_target.so"};
+    for (int i = 0; i < 2 && s->profiled && role == SANDBOX_RUN_CUDA; i++) {
+        const char *slash = strrchr(j->toolkit.cupti, '/');
+        snprintf(beside[i], sizeof beside[i], "%.*s/%s", slash ? (int)(slash - j->toolkit.cupti) : 0, j->toolkit.cupti, helpers[i]);
+        if (access(beside[i], R_OK) == 0)
+            paths[count++] = beside[i];
+    }
     for (int i = 0; i < DEVICE_MAX_NEEDS && needs.read_only[i]; i++)
         paths[count++] = needs.read_only[i];
     const struct sandbox_paths visible = {.read_only = paths, .devices = (const char *const *)needs.devices};
@@ -88,6 +97,8 @@ bool run_open_ask(struct judge *j, struct judge_side *s, const char *device, str
     json_put_str(open, "device", device);
     if (s->audited)
         json_put_str(open, "audit_library", j->toolkit.cupti);
+    if (s->profiled)
+        json_put_str(open, "profile_library", j->toolkit.cupti);
     if (!child_ask(&j->watch, &s->run, open, err))
         return side_child_failed(j, s, &s->run, "admit", v, err);
     s->open_asked = true;

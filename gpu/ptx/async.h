@@ -46,6 +46,8 @@
 #define proxy_fence ptx_run_proxy_fence
 #define proxy_landed ptx_run_proxy_landed
 #define proxy_source ptx_run_proxy_source
+#define proxy_source_global ptx_run_proxy_source_global
+#define proxy_target ptx_run_proxy_target
 
 #define MOST_CLUSTER_BLOCKS 16
 #define REMOTE_SHIFT 24
@@ -55,6 +57,7 @@
 enum mbarrier_op { MB_INIT, MB_INVAL, MB_ARRIVE, MB_DROP, MB_EXPECT, MB_COMPLETE, MB_TEST };
 enum mbarrier_flags { MB_PARITY = 1, MB_RELAXED = 2, MB_NO_COMPLETE = 4 };   /* in an instruction's aux */
 
+struct place;
 struct warp;
 struct block;
 struct insn;
@@ -136,9 +139,12 @@ bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b);
 bool flight_targets(const struct block *home, const struct mbarrier *b);
 /* Shared memory as bulk copies see it: a block begins, a thread fences, a copy has brought bytes, a copy reads them. */
 void proxy_start(struct block *b);
-void proxy_fence(struct warp *w);
+void proxy_fence(struct warp *w, unsigned where);   /* bits: ASYNC_SHARED, ASYNC_GLOBAL */
 void proxy_landed(struct block *home, const uint8_t *target, uint32_t bytes);
 bool proxy_source(struct warp *w, const struct insn *i, int lane, struct block *home, const uint8_t *source, uint32_t bytes);
+bool proxy_source_global(struct warp *w, const struct insn *i, int lane, const struct place *p, uint32_t bytes);
+/* Around the mark of what a copy writes to global memory: no thread stored it. */
+void proxy_target(struct warp *w, bool begins);
 /* A block has ended. */
 bool flight_end(struct block *b);
 struct flight *flight_new(struct warp *w, const struct insn *i, int lane, uint32_t bytes);   /* NULL: too many, a finding */

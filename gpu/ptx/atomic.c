@@ -74,6 +74,8 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
     const enum order_scope scope = i->aux2 & 4 ? ORDER_BLOCK : ORDER_ALL;
     race_publish(w, i, active, i->aux2 & 2 ? scope : ORDER_NONE);
     unsigned fresh = 0, on_shared = 0;
+    if (m->stale)
+        stale_storing(w);
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
         struct place p;
@@ -98,6 +100,12 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
         if (p.region && i->op == M_ADD)
             fresh_value = add_far((enum ptx_type)i->type, old, by, fresh_value);
         memcpy(p.data, &fresh_value, i->size);
+        if (m->stale && stale_before(w, &p)) {
+            if (i->dst)
+                stale_observed(w, &p, i->size);
+            if (fresh_value != old)
+                stale_stored(w, &p, 0, i->size, (const uint8_t *)&old, true);
+        }
         if (lock)
             atomic_flag_clear_explicit(flag, memory_order_release);
         if (i->dst && i->size == 8)

@@ -58,6 +58,7 @@ void block_close(struct block *b)
         free(b->warps[n].copies);
         calls_close(&b->warps[n]);
         free(b->warps[n].lanes);
+        free(b->warps[n].stale);
     }
     void *parts[] = {b->warps, b->shared, b->shared_init, b->fenced, b->local, b->local_init, b->wrote, b->read_clock, b->readers, b->atomic_clock,
                      b->atomics, b->mbarriers.items};
@@ -197,6 +198,7 @@ void block_start(struct block *b, uint64_t unit)
         w->cluster_here = w->cluster_passed = 0;
         w->stuck = false;
         calls_forget(w);
+        stale_start(w);
         memset(w->written, 0, m->module->tracked_count * sizeof *w->written);
         memset(w->committed, 0, sizeof w->committed);
         memset(w->bulk_committed, 0, sizeof w->bulk_committed);

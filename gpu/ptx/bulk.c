@@ -42,7 +42,8 @@ static bool read_source(struct warp *w, const struct insn *i, int lane, const st
 {
     if (p->init && !bits_all(p->init, p->offset, f->bytes))
         return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, p), memory_offset(w, p), 0, f->bytes, false);
-    if (!use(w, i, lane, p, f->bytes, RACE_READ, NULL) || (p->home && !proxy_source(w, i, lane, p->home, p->data, f->bytes)))
+    if (!use(w, i, lane, p, f->bytes, RACE_READ, NULL) || (p->home && !proxy_source(w, i, lane, p->home, p->data, f->bytes)) ||
+        (p->region && !proxy_source_global(w, i, lane, p, f->bytes)))
         return false;
     memcpy(f->data, p->data, f->bytes);
     f->source = p->data;
@@ -54,8 +55,12 @@ static bool set_target(struct warp *w, const struct insn *i, int lane, const str
 {
     if (f->op && p->init && !bits_all(p->init, p->offset, f->bytes))
         return memory_fault(w, i, lane, PTX_UNINITIALISED, memory_name(w, p), memory_offset(w, p), 0, f->bytes, false);
+    if (p->region)
+        proxy_target(w, true);
     if (!use(w, i, lane, p, f->bytes, f->op ? RACE_ATOMIC : RACE_WRITE, f->op ? NULL : f->data))
         return false;
+    if (p->region)
+        proxy_target(w, false);
     f->target = p->data;
     f->target_init = p->init;
     f->target_at = p->offset;

@@ -185,6 +185,8 @@ static bool bulk_copy(struct decoder *d)
     i->space = (uint8_t)(out ? SPACE_GLOBAL : has(o, M_SHARED_CLUSTER) ? SPACE_CLUSTER : SPACE_SHARED);
     i->flags |= within ? F_NC : 0;
     d->m->copies_from_shared |= out || within;
+    d->m->copies_from_global |= !out && !within;
+    d->m->copies_to_global |= out;
     return true;
 }
 

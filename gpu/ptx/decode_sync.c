@@ -155,17 +155,20 @@ bool ptx_decode_griddepcontrol(struct decoder *d)
     return true;
 }
 
-/* fence.proxy.async in any of its forms, but for the one of global memory alone */
-static bool fences_copies(const struct decoder *d)
+/* fence.proxy.async, for both kinds of memory or for one */
+static enum fence_op of_proxies(const struct decoder *d)
 {
     const char *name = ptx_name(d->m, d->stmt->opcode);
-    return strncmp(name, "fence.proxy.async", 17) == 0 && strcmp(name, "fence.proxy.async.global") != 0;
+    if (strncmp(name, "fence.proxy.async", 17) != 0)
+        return FENCE_PROXY;
+    const char *where = name + 17;
+    return (enum fence_op)(FENCE_ASYNC | (!*where ? ASYNC_SHARED | ASYNC_GLOBAL : strcmp(where, ".global") == 0 ? ASYNC_GLOBAL : ASYNC_SHARED));
 }
 
 bool ptx_decode_fence(struct decoder *d)
 {
     struct insn *i = emit(d, K_FENCE);
-    i->op = has(&d->op, M_PROXY) ? (fences_copies(d) ? FENCE_ASYNC : FENCE_PROXY) : has(&d->op, M_CTA) ? FENCE_BLOCK : FENCE_MEMORY;
+    i->op = has(&d->op, M_PROXY) ? of_proxies(d) : has(&d->op, M_CTA) ? FENCE_BLOCK : FENCE_MEMORY;
     return true;
 }
 

@@ -197,8 +197,12 @@ bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b)
 static bool written_now(struct flight *f)
 {
     const struct place p = {.data = f->target, .init = f->target_init, .offset = f->target_at, .region = f->region};
-    return !f->region || !f->region->touched || f->region->frozen ||
-           watch_lane(f->warp, insn_of(f), f->lane, &p, f->bytes, f->op ? RACE_ATOMIC : RACE_WRITE, NULL);
+    if (!f->region || !f->region->touched || f->region->frozen)
+        return true;
+    proxy_target(f->warp, true);
+    const bool fine = watch_lane(f->warp, insn_of(f), f->lane, &p, f->bytes, f->op ? RACE_ATOMIC : RACE_WRITE, NULL);
+    proxy_target(f->warp, false);
+    return fine;
 }
 
 /* cp.async.bulk.wait_group{.read}: of this lane, all but the latest `keep` groups */

@@ -70,6 +70,16 @@
 #define race_cluster_start ptx_run_race_cluster_start
 #define race_cluster_close ptx_run_race_cluster_close
 #define race_block_end ptx_run_race_block_end
+#define stale_open ptx_run_stale_open
+#define stale_close ptx_run_stale_close
+#define stale_start ptx_run_stale_start
+#define stale_before ptx_run_stale_before
+#define stale_storing ptx_run_stale_storing
+#define stale_loading ptx_run_stale_loading
+#define stale_stored ptx_run_stale_stored
+#define stale_load ptx_run_stale_load
+#define stale_observed ptx_run_stale_observed
+#define stale_block_end ptx_run_stale_block_end
 #define worker_draw ptx_run_worker_draw
 #define draw ptx_run_draw
 #define schedule_block ptx_run_schedule_block
@@ -152,6 +162,7 @@ struct warp {
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
     struct lane_shadow *lanes;  /* race_lane.c; NULL: not looked at */
+    struct stale_warp *stale;   /* stale.c; NULL: no strong access yet */
     uint8_t most_parts, parting;   /* schedule.c: how its lanes are parted */
     uint32_t *written;          /* by tracked register: lanes that wrote it */
     struct pending_copy *copies;
@@ -237,6 +248,7 @@ struct machine {
     atomic_bool any_waited_grid;
     atomic_bool reads_later;    /* race_grid.c: a block may have seen what one that begins later did */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
+    struct stale *stale;        /* stale.c; NULL: strong accesses see what is there */
     struct region *regions;     /* by address */
     int region_count;
     const struct fill **moving; /* slots that differ from block to block */
@@ -356,6 +368,19 @@ void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);
 bool race_block_end(struct block *b);   /* false: a finding */
+
+/* ---- what strong accesses may see: stale.c ---- */
+void stale_open(struct machine *m);
+void stale_close(struct machine *m);
+void stale_start(struct warp *w);
+bool stale_before(const struct warp *w, const struct place *p);    /* such a place is kept; only then: */
+void stale_storing(struct warp *w);                                /* an instruction begins */
+void stale_loading(struct warp *w);
+/* The element at p + `at` is stored by now, and was so before. */
+void stale_stored(struct warp *w, const struct place *p, unsigned at, unsigned size, const uint8_t *was, bool was_written);
+void stale_observed(struct warp *w, const struct place *p, unsigned size);    /* an atomic read it */
+bool stale_load(struct warp *w, const struct insn *i, int lane, const struct place *p, uint8_t *value);   /* false: a finding */
+bool stale_block_end(struct block *b);                             /* false: a finding */
 
 /* ---- buffers that are watched: races between warps and blocks, bytes that must not change ---- */
 void race_grid_open(struct machine *m, bool between_blocks);

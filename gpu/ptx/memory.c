@@ -142,8 +142,12 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
     unsigned fresh = 0, on_shared = 0, on_global = 0;
     uint64_t offsets[WARP_LANES];
     struct place p = {0};
+    const bool strong = k->machine->stale && i->flags & F_VOLATILE;
+    if (strong)
+        stale_loading(w);
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
+        uint8_t value[64];
         if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, false, &p))
             return false;
         if (p.init && !bits_all(p.init, p.offset, bytes))
@@ -161,7 +165,10 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, NULL))
             return false;
-        put_lane(w, i, list, lane, p.data);
+        const bool kept = strong && stale_before(w, &p);
+        if (kept && !stale_load(w, i, lane, &p, value))
+            return false;
+        put_lane(w, i, list, lane, kept ? value : p.data);
     }
     if (on_global) {
         k->counts.global_load_requests++;
@@ -219,7 +226,7 @@ static bool load(struct warp *w, const struct insn *i, uint32_t active)
     const enum pattern pattern = memory_addresses(w, i, bytes);
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
-    if (k->exploring)
+    if (k->exploring || (m->stale && i->flags & F_VOLATILE))
         return load_lanes(w, i, active);
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
@@ -300,9 +307,13 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
     uint8_t *where[WARP_LANES], value[64];
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_ATOMIC : RACE_WRITE;
     struct place last = {0};
+    const bool strong = k->machine->stale && i->flags & F_VOLATILE;
+    if (strong)
+        stale_storing(w);
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
         struct place p;
+        uint8_t was[64];
         if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, true, &p))
             return false;
         if (p.region && p.region->counted) {
@@ -323,9 +334,14 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
             return false;
         if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, value))
             return false;
+        const bool kept = strong && stale_before(w, &p), was_written = !p.init || bits_all(p.init, p.offset, bytes);
+        if (kept)
+            memcpy(was, p.data, bytes);
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
+        for (unsigned at = 0; kept && at < bytes; at += i->size)
+            stale_stored(w, &p, at, i->size, was + at, was_written);
     }
     /* a lane whose value is no longer there was overwritten by another lane of the same instruction */
     for (uint32_t rest = active & (active - 1) ? active : 0; rest; rest &= rest - 1) {
@@ -362,7 +378,7 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
     if (i->flags & F_VOLATILE)
         race_publish(w, i, active, (enum order_scope)i->op);
     struct place p;
-    if (k->exploring || pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
+    if (k->exploring || (m->stale && i->flags & F_VOLATILE) || pattern != PATTERN_ROW || active != FULL_MASK || i->space == SPACE_LOCAL || i->size < 2 ||
         !memory_locate(w, i, 0, k->addresses[0], all, bytes, true, &p) || (!p.region && !memory_is_shared(w, &p)) ||
         (p.region && p.region->watched && !watch_row(w, &p, all, kind))) {
         if (k->finding.kind != PTX_CLEAN)

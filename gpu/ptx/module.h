@@ -152,8 +152,10 @@ struct insn {
     uint8_t path;            /* how a warp that is all together does it: enum insn_path */
     uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
-/* of K_FENCE: orders nothing here; orders for all blocks; waits for the launch before; orders for the threads of its own block; shows copies what was stored */
-enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID, FENCE_BLOCK, FENCE_ASYNC };
+/* of K_FENCE: orders nothing here; orders for all blocks; waits for the launch before; orders for the threads of its own block; shows copies what was stored: bits, where */
+enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID, FENCE_BLOCK, FENCE_ASYNC = 8 };
+#define ASYNC_SHARED 1
+#define ASYNC_GLOBAL 2
 /* of an access that releases or acquires, for whom */
 enum order_scope { ORDER_NONE, ORDER_ALL, ORDER_BLOCK };
 enum insn_flags {
@@ -203,7 +205,8 @@ struct ptx_module {
     uint32_t func_file_bytes, func_frame_bytes;               /* taken by all .func together */
     uint32_t func_shared_bytes;                               /* of module-scope variables, later of all .func too */
     uint32_t dynamic_shared;                                  /* where .extern .shared begins */
-    bool copies_from_shared;                                  /* in bulk: proxy.c */
+    bool copies_from_shared, copies_from_global, copies_to_global;   /* in bulk: proxy.c */
+    bool loads_strong;                                        /* volatile, relaxed or acquire: stale.c */
     bool home_ftz;
     uint8_t *wides; uint32_t wide_capacity;                   /* by slot / 128, of functions: it is of 8 bytes a lane */
     uint32_t tracked_count;                                   /* registers that may be read unwritten */

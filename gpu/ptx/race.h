@@ -21,6 +21,11 @@
 #define race_steps_close ptx_run_race_steps_close
 #define race_steps_fine ptx_run_race_steps_fine
 #define race_steps_report ptx_run_race_steps_report
+#define race_order_proxy ptx_run_race_order_proxy
+#define race_proxied ptx_run_race_proxied
+#define race_actor_copies ptx_run_race_actor_copies
+#define race_stored_unfenced ptx_run_race_stored_unfenced
+#define race_known ptx_run_race_known
 #define race_before ptx_run_race_before
 #define race_touched_bytes ptx_run_race_touched_bytes
 #define race_safe ptx_run_race_safe
@@ -33,7 +38,7 @@ enum actor_kind {
     ACTOR_BLOCK,    /* two or more warps of this block, at this clock or later */
     ACTOR_ANYONE    /* two or more blocks, each after release `born` */
 };
-struct actor { uint32_t block, clock, born; uint8_t warp, kind; };
+struct actor { uint32_t block, clock, born; uint8_t warp, kind; bool copies; /* what bulk copies did that it issued */ };
 
 /* NULL: more blocks than can be watched. */
 struct order *race_order_new(uint64_t blocks, uint32_t warps_block);
@@ -48,8 +53,19 @@ uint32_t race_actor_strong(struct warp *w);
 /* This warp and that actor together. */
 uint32_t race_actor_join(struct warp *w, uint32_t other);
 struct actor race_actor_get(const struct machine *m, uint32_t id);
+/* What a fence.proxy.async of this warp is behind: from here on bulk copies see it. */
+void race_order_proxy(struct warp *w);
+/* That actor's stores are, or may be, behind one; or copies made them. */
+bool race_proxied(struct machine *m, uint32_t id);
+/* From here to `begins` = false the warp is an actor that copies. */
+void race_actor_copies(struct warp *w, bool begins);
+/* A store that a bulk copy of these bytes would not have to see. */
+struct unfenced { struct actor by; uint64_t offset; };
+bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, struct unfenced *ret);
 /* That actor's access is, or may be, ordered before what this warp does now. */
 bool race_before(const struct warp *w, uint32_t id);
+/* The same, exactly: a fence or a barrier has made it so. */
+bool race_known(const struct warp *w, const struct actor *a);
 /* All actors that are remembered of a buffer, until `visit` says false. */
 size_t race_touched_bytes(uint64_t bytes);
 void race_safe(struct warp *w);

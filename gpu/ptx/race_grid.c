@@ -127,7 +127,7 @@ void race_grid_open(struct machine *m, bool between_blocks)
     if (!m->check_races || !between_blocks)
         return;
     race_steps_open(m);
-    if (m->total_blocks == 1 && m->threads_block <= WARP_LANES && !m->history)
+    if (m->total_blocks == 1 && m->threads_block <= WARP_LANES && !m->history && !m->module->copies_from_global)
         return;
     m->watch = xalloc(sizeof *m->watch);
     m->watch->left = all * 3 < LEAST_SHADOW_BYTES ? LEAST_SHADOW_BYTES : all * 3;
@@ -394,6 +394,30 @@ static bool range_use(struct use *u, struct region *r, uint64_t offset, uint64_t
         start = stop + 1;
     }
     return fine;
+}
+
+bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, struct unfenced *ret)
+{
+    struct machine *m = w->block->worker->machine;
+    const uint64_t first = offset + (r->base & 31), end = first + bytes - 1;
+    for (uint64_t s = first >> 5; s <= end >> 5; s++) {
+        atomic_flag *flag = &m->watch->locks[(s << 5) / LOCK_BYTES & (LOCKS - 1)];
+        const uint32_t mask = mask_of(s == first >> 5 ? first & 31 : 0, s == end >> 5 ? end & 31 : 31);
+        const struct touch *t = &r->touched[s];
+        uint32_t writers[32] = {0};
+        lock(flag);
+        for (unsigned n = 0; n < 32 && t->writer != BLIND; n++)
+            if (mask >> n & 1)
+                writers[n] = t->writer == PARTED ? t->cells[n >> t->writes].writer : t->writes >> n & 1 ? t->writer : 0;
+        unlock(flag);
+        for (unsigned n = 0; n < 32; n++)
+            if (writers[n] && !(n && writers[n] == writers[n - 1]) && !(writers[n] & ACTOR_STRONG && m->module->copies_to_global) &&
+                !race_proxied(m, writers[n])) {
+                *ret = (struct unfenced){race_actor_get(m, writers[n]), s * 32 + n - (r->base & 31)};
+                return true;
+            }
+    }
+    return false;
 }
 
 /* ---- from memory.c ---- */

@@ -11,6 +11,9 @@
  * A horizon says more than what one learns from one address (all earlier numbers, of whatever address), which keeps it one number
  * and makes chains of releases right by itself. It errs to silence only: what is reported is unordered. So do all limits here:
  * where there is no more room, everything counts as ordered.
+ *
+ * A fence.proxy.async shows bulk copies what is before it. So a store is shown if such a fence of its block has seen its clock, or one
+ * of any block a release that covers it; who fenced need not be before who copies (a miss), only behind the store.
  */
 #include "gpu/ptx/race.h"
 
@@ -21,6 +24,7 @@
 #define MOST_OBJECTS (1u << 18)
 #define MOST_RELEASE_WORDS (16u << 20)
 #define MOST_BLOCKS (16u << 20)
+#define MOST_PROXIED_WARPS (UINT64_C(4) << 20)
 
 struct object { uint64_t address; uint32_t number; };
 struct releases { uint32_t count, capacity; uint32_t *items; };    /* an item: its number, then a clock a warp */
@@ -34,6 +38,8 @@ struct order {
     uint32_t anyone, anyone_born;
     struct releases *by_block;
     uint64_t release_words, blocks;
+    uint32_t *proxied;                 /* by warp of the launch: the clock up to which its stores are behind a fence.proxy.async of its block */
+    uint32_t proxied_horizon;          /* the farthest of all blocks' such fences */
     struct object *objects;
     uint32_t object_count, object_size, overflow;
 };
@@ -59,6 +65,7 @@ void race_order_free(struct order *o)
     for (uint64_t b = 0; o->by_block && b < o->blocks; b++)
         free(o->by_block[b].items);
     free(o->by_block);
+    free(o->proxied);
     free(o->objects);
     free(o);
 }
@@ -280,4 +287,61 @@ bool race_before(const struct warp *w, uint32_t id)
         if (u != w->id && w->seen[u] >= a.clock)
             return true;
     return false;
+}
+
+bool race_known(const struct warp *w, const struct actor *a)
+{
+    struct order *o = w->block->worker->machine->order;
+    if (atomic_load_explicit(&o->forgets, memory_order_relaxed))
+        return true;
+    if (a->block != w->block->number)
+        return covered(o, a, w->horizon);
+    return a->warp == w->id || a->clock <= w->safe || a->clock <= w->seen[a->warp];
+}
+
+/* ---- stores and bulk copies ---- */
+void race_order_proxy(struct warp *w)
+{
+    struct machine *m = w->block->worker->machine;
+    struct order *o = m->order;
+    const uint64_t warps = o->blocks * o->warps_block;
+    if (warps > MOST_PROXIED_WARPS)
+        return;
+    lock(o);
+    if (!o->proxied)
+        o->proxied = xarray((size_t)warps, sizeof *o->proxied);
+    uint32_t *of_block = o->proxied + w->block->number * o->warps_block;
+    for (uint32_t u = 0; u < o->warps_block; u++) {
+        const uint32_t clock = u == w->id ? w->clock_now : w->seen[u];
+        of_block[u] = of_block[u] > clock ? of_block[u] : clock;
+    }
+    o->proxied_horizon = o->proxied_horizon > w->horizon ? o->proxied_horizon : w->horizon;
+    unlock(o);
+    w->clock_now = ++w->block->clock;
+    race_safe(w);
+}
+
+bool race_proxied(struct machine *m, uint32_t id)
+{
+    struct order *o = m->order;
+    const struct actor a = race_actor_get(m, id);
+    if (a.kind != ACTOR_WARP || a.copies || o->blocks * o->warps_block > MOST_PROXIED_WARPS || atomic_load_explicit(&o->forgets, memory_order_relaxed))
+        return true;
+    lock(o);
+    const bool by_block = o->proxied && o->proxied[(uint64_t)a.block * o->warps_block + a.warp] >= a.clock;
+    const uint32_t horizon = o->proxied_horizon;
+    unlock(o);
+    return by_block || covered(o, &a, horizon);
+}
+
+void race_actor_copies(struct warp *w, bool begins)
+{
+    w->clock_now = ++w->block->clock;
+    race_safe(w);
+    if (!begins)
+        return;
+    struct machine *m = w->block->worker->machine;
+    w->actor_clock = w->clock_now;
+    w->actor = actor_new(m, (struct actor){.block = (uint32_t)w->block->number, .clock = w->clock_now, .born = atomic_load(&m->order->released),
+                                           .warp = (uint8_t)w->id, .kind = ACTOR_WARP, .copies = true});
 }

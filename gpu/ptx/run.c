@@ -229,6 +229,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     if (fine) {
         sample_open(m, options->sample);
         race_grid_open(m, !options->shared_races_only);
+        stale_open(m);
         m->depth = depth_open(m, options->depth);
         struct worker *workers = aligned((size_t)threads * sizeof *workers);
         m->workers = workers, m->worker_count = threads;
@@ -283,6 +284,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
         }
+    stale_close(m);
     race_grid_close(m);
     counts.shadow_bytes = m->shadow_bytes;
     counts.waited_grid = atomic_load(&m->any_waited_grid);

@@ -76,7 +76,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
     if (b->alive_warps)
         return true;
     b->done = true;
-    return flight_end(b) && race_block_end(b);
+    return flight_end(b) && race_block_end(b) && stale_block_end(b);
 }
 
 /* Each block of the cluster has a turn. False: a finding. *ret_alive: some have not ended. */

@@ -516,8 +516,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (active && i->op == FENCE_GRID) {
                 w->waited_grid = true;
                 atomic_store(&m->any_waited_grid, true);
-            } else if (active && i->op == FENCE_ASYNC) {
-                proxy_fence(w);
+            } else if (active && i->op & FENCE_ASYNC) {
+                proxy_fence(w, i->op);
             } else if (active && i->op) {
                 race_fence(w, active, i->op == FENCE_BLOCK ? ORDER_BLOCK : ORDER_ALL);
             }

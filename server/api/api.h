@@ -146,6 +146,7 @@ http_handler events_of_job, events_of_all;
 http_handler kernels_list, kernels_get, kernels_part, artifacts_get;
 http_handler kernels_quarantine, kernels_restore, kernels_revalidate, kernels_candidates, candidates_release, candidates_refuse;
 http_handler observations_post, observations_list, observations_clear;
+http_handler spending_get;
 http_handler lessons_list, lessons_get, lessons_post, lessons_post_retire, lesson_steps_list, lesson_steps_post_undo, notes_get;
 http_handler presets_list, sets_get, sets_post;
 http_handler ops_list, ops_get, ops_put, shape_hash_post;

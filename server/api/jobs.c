@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#define SPENDING_MOST_DAYS 100
+#define SPENDING_USUAL_DAYS 7
+
 /* A record by its id in the path, with as_of; the document is the caller's. False: the response is set. */
 static bool find_record(const struct request *req, struct response *res, enum store_kind kind, const char *prefix, const char *what,
                         json_t **ret)
@@ -162,4 +165,16 @@ void candidates_get(const struct request *req, struct response *res)
         return;
     respond_json(res, 200, candidate);
     respond_etag(res, "no-cache");
+}
+
+void spending_get(const struct request *req, struct response *res)
+{
+    struct app *app = app_of(req);
+    int64_t days;
+    if (!request_int(req, res, "days", 1, SPENDING_MOST_DAYS, SPENDING_USUAL_DAYS, &days))
+        return;
+    int64_t as_of = store_last_event(app->store);     /* read first: what is spent later may be in the sums already, never the other way */
+    json_t *doc = jobs_spending(app->jobs, (int)days);
+    json_put_int(doc, "as_of", as_of);
+    respond_json(res, 200, doc);
 }

@@ -22,6 +22,7 @@ static const char instructions[] =
 
 /* X(code, JSON-RPC code, HTTP status in the modern era, in the older one) */
 #define MCP_ERRORS(X)                               \
+    X(MCP_PARSE, -32700, 400, 400)                  \
     X(MCP_INVALID_REQUEST, -32600, 400, 400)        \
     X(MCP_NO_METHOD, -32601, 404, 200)              \
     X(MCP_INVALID_PARAMS, -32602, 400, 200)         \
@@ -125,7 +126,7 @@ static bool same_header(const struct request *req, const char *name, const char 
 {
     const char *value = req->header(req, name);
     cleanup(buf) struct buf text = {0};
-    return value && want && header_decode(value, &text) && !strcmp(buf_cstr(&text), want);
+    return value && want && header_decode(value, &text) && text.size == strlen(want) && !memcmp(buf_cstr(&text), want, text.size);
 }
 
 /* False: the response is set. */
@@ -262,6 +263,8 @@ static bool read_message(const struct request *req, struct response *res, struct
     m->meta = json_object_get(m->params, "_meta");
     m->modern = json_object_get(m->meta, META_VERSION) || (header && !strcmp(header, MODERN));
     m->notification = !m->id;
+    if (!body)
+        return fail(res, m, MCP_PARSE, NULL, "the body is no JSON, or names one member twice"), false;
     bool good_id = !m->id || json_is_string(m->id) || json_is_integer(m->id);
     if (!json_is_object(body) || strcmp(json_str(body, "jsonrpc", ""), "2.0") || !good_id) {
         m->id = good_id ? m->id : NULL;

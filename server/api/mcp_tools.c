@@ -156,6 +156,11 @@ static enum mcp_outcome get_brief(const struct request *req, struct response *re
         return failed(ret, &err, &f);
     ret->text = xstrdup(json_str(doc, "text", ""));
     json_object_del(doc, "text");
+    /* It costs the card a second, once a candidate: not for those who may only read. */
+    if (json_str(doc, "counters", NULL) && req->caller.scope >= SCOPE_SUBMIT) {
+        jobs_want_profile(app_of(req)->jobs, json_str(arguments, "job", ""));
+        json_put_str(doc, "counters", "asked for: in some seconds a brief has them");
+    }
     return done(ret, doc);
 }
 
@@ -244,7 +249,7 @@ static enum mcp_outcome cancel_job(const struct request *req, struct response *r
 /* A candidate's verdict as its author needs it: with the beginning of the log, without samples. */
 static json_t *candidate_brief(const json_t *record)
 {
-    static const char *const keys[] = {"id", "job", "shape_hash", "state", "is_baseline", "certificate_digest", NULL},
+    static const char *const keys[] = {"id", "job", "shape_hash", "state", "is_baseline", "certificate_digest", "profile", NULL},
                       *const figures[] = {"time_ns", "baseline_ns", "speedup", "evidence", "mode", "bound", "occupancy", "resources", "roofline",
                                         "terms", "counts", "lines", NULL};
     json_t *doc = json_object();

@@ -105,6 +105,8 @@ static const struct metric know_metrics[] = {
     {"vectors", "proteus_lesson_vectors", "gauge", "Lessons that have a vector of the configured endpoint."},
     {"embed_failures", "proteus_embed_failures_total", "counter", "Requests for vectors that failed."},
     {"embed_fallbacks", "proteus_embed_fallbacks_total", "counter", "Queries for lessons that went without the endpoint's vector."},
+    {"measured_again", "proteus_lesson_contradictions_judged_total", "counter", "Contradictions between lessons for which candidates were laid side by side."},
+    {"measured_same", "proteus_lesson_contradictions_undecided_total", "counter", "Those of them that showed no difference: both lessons stay."},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -4,7 +4,7 @@
  * in, so that a recorded conversation can be played again without a model.
  *
  *   agent_move.c      which move, from the history
- *   agent_sections.c  what the prompt says, section by section
+ *   agent_sections.c  what the prompt says, section by section; agent_time.c: where the time goes
  *   agent_prompt.c    how much of it: each section's share of the cap, and fences around what strangers wrote
  *   agent_answer.c    from an answer's text to a candidate, or what is wrong with it
  *
@@ -58,7 +58,7 @@ struct agent_port {
 struct agent_input {
     const struct gen_input *in;
     const json_t *baseline;              /* its document and figures */
-    const json_t *baseline_figures;
+    const json_t *baseline_figures, *baseline_profile;
     const json_t *lessons;               /* [{"id","situation","action","trust"}], best first; may be NULL or empty */
     const json_t *notes;                 /* failures of related searches: [{"verdict","phase","text","count"}]; may be NULL or empty */
     int64_t attempt;                     /* of this shape, from 1 */
@@ -139,6 +139,9 @@ void prompt_build(struct prompt *p);
 void sections_common(struct prompt *p, const struct agent_input *in);    /* all but the move */
 void sections_move(struct prompt *p, const struct agent_input *in, const struct agent_choice *choice);
 void sections_mend(struct prompt *p, const struct agent_input *in, const char *answer, const char *fault);
+
+/* ---- agent_time.c ---- */
+void section_time(struct prompt *p, const struct agent_input *a);
 
 void sections_ideas(struct prompt *p, const struct gen_input *in);       /* what was tried, in its authors' words */
 

@@ -3,12 +3,12 @@
  * fenced parts; what stands outside them is ours, numbers and names of the contract.
  */
 #include "server/generate/agent.h"
+#include "server/generate/target.h"
 
 #include <string.h>
 
 #define SOURCE_BYTES_MOST ((size_t)64 << 10)
 #define LOG_BYTES_MOST 2000
-#define LINE_BYTES_MOST 160
 #define FAILURES_SHOWN 6
 #define LESSONS_SHOWN 16
 #define NOTES_SHOWN 6
@@ -136,25 +136,14 @@ static void section_operator(struct prompt *p, const struct gen_input *in)
 
 /* ---- the card ---- */
 
-/* Public limits by target. A row ends with what is worth knowing beyond numbers. */
-static const struct { const char *target; int sms, warps, blocks, shared_kib_sm, shared_kib_block, l2_mib; const char *more; } cards[] = {
-    {"sm_80", 108, 64, 32, 164, 163, 40, "cp.async from global to shared memory; mma.sync for bf16 and f16."},
-    {"sm_86", 84, 48, 16, 100, 99, 6, "cp.async; mma.sync."},
-    {"sm_89", 142, 48, 24, 100, 99, 72, "cp.async; mma.sync with fp8."},
-    {"sm_90a", 132, 64, 32, 228, 227, 50, "cp.async, bulk copies (TMA), clusters up to 8 blocks with distributed shared memory, wgmma. An H200 has 4.8 TB/s of DRAM, "
-                                          "about 0.35 us from DRAM to a register and 0.15 us from L2, half a microsecond for a launch in a graph."},
-    {"sm_100a", 148, 64, 32, 228, 227, 126, "as sm_90a, with tensor memory and tcgen05."},
-    {"sm_120", 170, 48, 24, 100, 99, 96, "cp.async, bulk copies; mma.sync."},
-};
-
 static void section_device(struct prompt *p, const struct gen_input *in)
 {
     struct buf *to = prompt_part(p, SECTION_DEVICE, false, "");
     buf_fmt(to, "## Card\n%s. A block has at most 1024 threads; a thread at most 255 registers; an SM 65536 registers.\n", in->shape->target);
-    for (size_t i = 0; i < sizeof cards / sizeof *cards; i++)
-        if (!strcmp(cards[i].target, in->shape->target))
-            buf_fmt(to, "%d SMs (of the largest card of this target), each with %d warps, %d blocks and %d KiB of shared memory; a block at most %d KiB; %d MiB of L2. %s\n",
-                    cards[i].sms, cards[i].warps, cards[i].blocks, cards[i].shared_kib_sm, cards[i].shared_kib_block, cards[i].l2_mib, cards[i].more);
+    const struct target_limits *l = target_limits_of(in->shape->target);
+    if (l)
+        buf_fmt(to, "%d SMs (of the largest card of this target), each with %d warps, %d blocks and %d KiB of shared memory; a block at most %d KiB; %d MiB of L2. %s\n",
+                l->sms, l->warps, l->blocks, l->shared_kib_sm, l->shared_kib_block, l->l2_mib, l->more);
     if (!in->measured)
         buf_str(to, "There is no card here: times are estimates of an emulator, which counts sectors, conflicts and instructions. They order candidates, no more.\n");
 }
@@ -207,81 +196,6 @@ static void section_best(struct prompt *p, const struct agent_input *a)
         add_figures(p, SECTION_BEST, a->baseline_figures);
         add_source(p, SECTION_BEST, "source of the baseline", a->baseline);
     }
-}
-
-static void add_step_counts(struct prompt *p, const json_t *figures)
-{
-    struct buf *to = prompt_part(p, SECTION_TIME, true, "figures of its steps");
-    const json_t *steps = json_object_get(json_object_get(figures, "terms"), "steps"), *counts = json_object_get(figures, "counts"), *step;
-    size_t i;
-    json_array_foreach(steps, i, step) {
-        buf_fmt(to, "step %zu, estimated terms: ", i);
-        add_json(to, step);
-        buf_str(to, "\n");
-    }
-    json_array_foreach(counts, i, step) {
-        buf_fmt(to, "step %zu, counted by the emulator (a sector is 32 bytes): ", i);
-        add_json(to, step);
-        buf_str(to, "\n");
-    }
-}
-
-/* The text of line `number` of a source, without its indent; *ret_bytes 0: there is no such line. */
-static const char *line_of(const char *source, int64_t number, size_t *ret_bytes)
-{
-    *ret_bytes = 0;
-    for (int64_t i = 1; source && i < number; i++)
-        source = (source = strchr(source, '\n')) ? source + 1 : NULL;
-    if (!source || number < 1)
-        return "";
-    source += strspn(source, " \t");
-    *ret_bytes = strcspn(source, "\n");
-    return source;
-}
-
-/* A line's figures, those that are not 0, and what stands there. */
-static void add_line(struct buf *to, const json_t *line, const char *source)
-{
-    const int64_t number = json_int(line, "line", 0), warps = json_int(line, "warp_instructions", 0), sectors = json_int(line, "global_sectors", 0),
-                  requests = json_int(line, "shared_requests", 0);
-    size_t bytes;
-    const char *text = line_of(source, number, &bytes);
-    buf_fmt(to, "step %lld, %s %lld: %lld instructions", (long long)json_int(line, "step", 0), number > 0 ? "line" : "line of the PTX",
-            (long long)(number > 0 ? number : json_int(line, "ptx_line", 0)), (long long)warps);
-    if (warps > 0)
-        buf_fmt(to, ", %.1f lanes", (double)json_int(line, "thread_instructions", 0) / (double)warps);
-    if (sectors > 0)
-        buf_fmt(to, ", %lld sectors for %lld", (long long)sectors, (long long)json_int(line, "asked_sectors", 0));
-    if (requests > 0)
-        buf_fmt(to, ", shared %lld in %lld", (long long)requests, (long long)json_int(line, "shared_wavefronts", 0));
-    buf_fmt(to, "%s%.*s\n", bytes ? " | " : "", (int)(bytes < LINE_BYTES_MOST ? bytes : LINE_BYTES_MOST), text);
-}
-
-/* The text of a line is its author's: all of it is fenced. */
-static void add_lines(struct prompt *p, const json_t *lines, const char *source)
-{
-    const json_t *line;
-    size_t i;
-    if (!json_array_size(lines))
-        return;
-    buf_str(prompt_part(p, SECTION_TIME, false, ""),
-            "By source line, as the emulator counted: instructions of warps, lanes that took part on average, sectors moved and sectors that their bytes need, shared requests\n"
-            "and the wavefronts they took (more are bank conflicts).\n");
-    struct buf *to = prompt_part(p, SECTION_TIME, true, "lines with the most instructions");
-    json_array_foreach(lines, i, line)
-        add_line(to, line, source);
-}
-
-static void section_time(struct prompt *p, const struct agent_input *a)
-{
-    int best = agent_best(a->in);
-    const json_t *figures = best >= 0 ? a->in->past[best].figures : a->baseline_figures;
-    if (!json_is_object(figures))
-        return;
-    struct buf *to = prompt_part(p, SECTION_TIME, false, "");
-    buf_fmt(to, "## Where its time goes\nOf the %s above.\n", best >= 0 ? "candidate" : "baseline");
-    add_step_counts(p, figures);
-    add_lines(p, json_object_get(figures, "lines"), json_str(best >= 0 ? a->in->past[best].candidate : a->baseline, "source", NULL));
 }
 
 /* ---- failures ---- */

@@ -15,6 +15,7 @@ struct gen_past {                       /* one judged candidate, oldest first */
     double time_ns;                     /* measured or estimated; 0: none */
     double speedup;                     /* against the baseline; 0: none */
     const json_t *figures;              /* may be NULL */
+    const json_t *profile;              /* what the card's counters said of it, or why not; may be NULL */
     const json_t *said;                 /* the verdict as it is kept, with its text and detail; may be NULL */
 };
 struct gen_input {

@@ -91,7 +91,8 @@ void prior_take(struct search *s)
         double ns = json_num(item, "ns", 0);
         if (!sp)
             continue;
-        if (estimate_spills(item)) {     /* and what needs as many registers or more spills too */
+        /* it spills, or a block of it fits no multiprocessor: so does what needs as many registers or more */
+        if (estimate_spills(item) || strncmp(json_str(item, "why", ""), "resource_limit", 14) == 0) {
             avoid_costlier(sp, at);
             if (sp->fate[at] == UNTRIED)
                 sp->fate[at] = AVOIDED;

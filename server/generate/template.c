@@ -12,7 +12,7 @@
  * Where there are estimates of the emulator (prior.c), they stand in for defaults, steps and exploring: the first is the one that
  * is estimated best, and the process is over what the estimates leave unexplained.
  *
- * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled. It ends when
+ * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled or fitted no multiprocessor. It ends when
  * nothing untried promises more than the noise. Nothing is kept between calls: all is read from the history, so that a restart
  * proposes the same.
  */
@@ -149,7 +149,7 @@ void avoid_costlier(struct space *sp, int q)
 static void avoid_spills(struct space *sp)
 {
     for (int q = 0; q < sp->count; q++)
-        if (sp->past[q] && spilled_bytes(sp->past[q]))
+        if (sp->past[q] && (spilled_bytes(sp->past[q]) || sp->past[q]->verdict == VERDICT_RESOURCE_LIMIT))
             avoid_costlier(sp, q);
 }
 

@@ -7,6 +7,8 @@
  *                       "registers"?: "more" | "less"           (which way costs registers)
  *                       "helps"?: {"latency": "more", ...}}}     (which way to go where that bounds the best so far)
  *   "constraints": ["K % (LANES*VEC) == 0", ...]                 over parameters, axes, bytes_LETTER, and sm, the target's number (sm_90a: 90)
+ *   "static_shared_bytes"?: {"kernel": expression over the same}, at least what it declares in shared memory: what a block needs is
+ *                           then known before anything is compiled
  *   "candidate": a candidate without its source, which is templates/T.cu; the parameters become its defines
  *
  * A setting is one index into `values` for each parameter.
@@ -18,6 +20,7 @@
 #define TEMPLATE_MAX_PARAMS 10
 #define TEMPLATE_MAX_VALUES 16
 #define TEMPLATE_MAX_CONSTRAINTS 16
+#define TEMPLATE_MAX_KERNELS 4
 #define TEMPLATE_MAX_SETTINGS 16384     /* product of all values */
 
 struct setting { uint8_t at[TEMPLATE_MAX_PARAMS]; };
@@ -37,6 +40,8 @@ struct template {
     int param_count, constraint_count;
     struct template_param params[TEMPLATE_MAX_PARAMS];
     char constraints[TEMPLATE_MAX_CONSTRAINTS][OP_EXPR_SIZE];
+    int shared_count;
+    struct { char kernel[OP_NAME_SIZE], bytes[OP_EXPR_SIZE]; } shared[TEMPLATE_MAX_KERNELS];
 };
 struct template_set { int count; struct template *list; };       /* sorted by name */
 
@@ -46,8 +51,8 @@ void template_set_done(struct template_set *set);
 DEFINE_CLEANUP(template_set, struct template_set, template_set_done(it))
 
 /*
- * Every setting that holds the constraints for the shape, in a fixed order; the caller frees. None whose plan asks for clusters or
- * dependent launches where the target has none.
+ * Every setting that holds the constraints for the shape, in a fixed order; the caller frees. None whose plan asks for what the target
+ * does not have: clusters, dependent launches, threads of a block, shared memory.
  */
 bool template_settings(const struct template *t, const struct shape *s, struct setting **ret, int *ret_count, struct err *err) MUST_CHECK;
 /* The setting among `list` that is nearest to the defaults; -1 if the list is empty. */

@@ -215,6 +215,8 @@ static bool parse_body(struct exchange *ex)
         return true;
     struct err err;
     if (!json_parse(ex->req.body, ex->body.size, &ex->json, &err)) {
+        if (route->flags & ROUTE_ANSWERS_BAD)
+            return true;
         respond_err(&ex->req, &ex->res, &err);
         return false;
     }

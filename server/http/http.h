@@ -27,6 +27,7 @@ enum route_flags {
     ROUTE_HIDDEN = 8,     /* not part of the contract in openapi.yaml (files of the dashboard) */
     ROUTE_LINES = 32,     /* has a body of JSON lines, and must; the handler parses it */
     ROUTE_OPTIONAL = 16,  /* with ROUTE_JSON: the body may be left out */
+    ROUTE_ANSWERS_BAD = 64,   /* with ROUTE_JSON: what is no JSON goes to the handler too, which says so in its own protocol (json is NULL) */
 };
 struct route {
     enum http_method method;       /* HEAD goes with GET */

@@ -205,7 +205,7 @@ static void account_late(struct run *r, const struct agent_attempt *t)
         struct store_batch *b = store_batch_new();
         store_expect(b, STORE_JOB, r->e->id, was);
         store_put(b, STORE_JOB, r->e->id, NULL, now);
-        if (store_commit(r->j->store, b, NULL, &err) || err.code != ERR_CONFLICT)
+        if (spending_commit(r->j, b, was, now, &err) || err.code != ERR_CONFLICT)
             return;
     }
 }
@@ -350,6 +350,7 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
         return run_fail(r, &err);
     struct agent_input a = {.lessons = known.lessons, .notes = known.notes, .in = &in,
                             .baseline = json_object_get(baseline, "candidate"), .baseline_figures = json_object_get(baseline, "figures"),
+                            .baseline_profile = json_object_get(baseline, "profile"),
                             .attempt = rec.number, .prompt_tokens = r->j->config.prompt_tokens, .tokens_left = tokens_left(r),
                             .deadline_ns = run_wall_limit_ns(r), .stopped = is_stopped, .stopped_ctx = r, .port = &port};
     bool ok = g->attempt(&a, &t, &err);
@@ -377,6 +378,9 @@ enum step_result propose_agent(struct run *r, int index, int64_t left, const str
         return run_fail(r, &err);
     }
     if (!json_str(r->job, "replays", NULL)) {
+        enum step_result profiled;
+        if (!r->reserved && profile_best(r, index, &profiled))
+            return profiled;
         enum step_result reserved = r->reserved ? STEP_GO : reserve(r, tokens < most ? tokens : most);
         if (reserved != STEP_GO)
             return reserved;

@@ -95,7 +95,11 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     cleanup(recalled) struct recalled known = {.lessons = NULL};
     if (!recall(j, &shape, past, count, agent_best(&in), &known, err))
         return false;
+    int best = agent_best(&in);
+    const json_t *shown = best >= 0 ? json_array_get(h.list, (size_t)best) : h.baseline;
+    bool unread = job && profile_lacks(j, shown);
     struct agent_input a = {.in = &in, .lessons = known.lessons, .notes = known.notes, .baseline_figures = figures,
+                            .baseline_profile = json_object_get(h.baseline, "profile"),
                             .baseline = h.baseline ? json_object_get(h.baseline, "candidate") : baseline,
                             .prompt_tokens = tokens, .tokens_left = tokens};
     if (!agent_brief(&a, &text, &sections, err))
@@ -105,5 +109,7 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     json_put(*ret, "shape", shape_encode(&shape));
     json_put_str(*ret, "text", buf_cstr(&text));
     json_put(*ret, "prompt", json_incref(sections));
+    if (unread)
+        json_put_str(*ret, "counters", "not read");
     return true;
 }

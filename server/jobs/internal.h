@@ -55,7 +55,7 @@ struct entry {
     int64_t since_ns;                    /* when it came */
     int failures;                        /* steps in a row whose result could not be written */
     int64_t wall_from_ns;                /* since when wall time is not in the record yet; 0: nobody has begun */
-    atomic_bool cancelled;
+    atomic_bool cancelled, profile_wished;
 };
 
 struct jobs {
@@ -74,7 +74,10 @@ struct jobs {
     int64_t judged, judge_errors;
     struct agent_account llm[LLM_PURPOSE_COUNT];     /* since the start */
     int64_t attempts, attempts_failed;
+    bool profiles_refused;               /* nobody may count on this host: not asked again (profile.c) */
     struct err last_judge_error;
+    pthread_mutex_t spending_lock;       /* guards spending and the order of its writes; spending.c */
+    json_t *spending;
 };
 
 /* ---- scheduler.c ---- */
@@ -93,6 +96,13 @@ double job_saving_ns(struct jobs *j, const json_t *job);
 int job_pick(struct jobs *j, const json_t *job);
 bool estimator_start(struct jobs *j);
 void estimator_stop(struct jobs *j);     /* j->stopping is set */
+
+/* ---- spending.c: sums by day ---- */
+#define SPENDING_DAYS 100
+bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
+void spending_done(struct jobs *j);
+/* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
+bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
 /* ---- job.c: documents ---- */
 struct job_request {
@@ -216,6 +226,12 @@ struct recalled { json_t *lessons, *notes; };        /* as agent_input has them;
 bool recall(struct jobs *j, const struct shape *s, const struct gen_past *past, int count, int best, struct recalled *ret, struct err *err) MUST_CHECK;
 void recalled_done(struct recalled *r);
 DEFINE_CLEANUP(recalled, struct recalled, recalled_done(it))
+
+/* ---- profile.c: what the card's counters say of the best candidate ---- */
+/* Whether a measured candidate has none yet, and may get one. */
+bool profile_lacks(struct jobs *j, const json_t *record);
+/* False: there is nothing to do. True: *ret is the step's result; the step is to be done again where that is STEP_GO. */
+bool profile_best(struct run *r, int index, enum step_result *ret);
 
 /* ---- agent.c: candidates of a language model ---- */
 enum step_result propose_agent(struct run *r, int index, int64_t left, const struct generator *g);

@@ -361,7 +361,7 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
     store_put(b, STORE_JOB, id, JOBS_OWNER_ENDED, next);
     event_state(b, next);
     event_done(b, next);
-    if (!store_commit(j->store, b, NULL, err))
+    if (!spending_commit(j, b, *job, next, err))
         return false;
     json_decref(*job);
     *job = steal(&next);

@@ -22,6 +22,7 @@
  *             "verdict":{...}|null,"figures":{...}|null,"pending"?: a verdict that is not decided yet,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
  *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
  *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
+ *             "profile"?: what the card's counters said of it (gpu/judge/judge.h), or {"not_done": why},
  *             "created","judged"|null,"decision"?: an admin's of a held one,
  *             {"decision":"released"|"refused","reason","by","time","job"?},"links"}
  *            state: proposed, judging, judged, dropped (its job ended before it was judged).
@@ -42,7 +43,7 @@
  *
  * Events (docs of store_event): kernel.state {"shape_hash","candidate","state":"quarantined"|"restored"|"revalidated"|"unclear"|"released"|
  * "refused","reason"?,"serves"|null}, of a job only where one judged again; job.state {"state"}; candidate.proposed {"candidate","shape_hash","is_baseline","language","notes"?,"origin"?};
- * candidate.phase {"candidate","shape_hash", what the judge says of the phase}; candidate.timed {"candidate","shape_hash","time_ns",
+ * candidate.phase {"candidate","shape_hash","mode","phase","state":"start"|"end","device","ms"?,"verdict"?}; candidate.timed {"candidate","shape_hash","time_ns",
  * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
  * llm.attempt {"attempt","shape_hash","number","move","outcome","why"?,"candidate"?,"tokens"};
  * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
@@ -71,6 +72,7 @@ struct jobs_config {
     int64_t default_wall_seconds, max_wall_seconds;
     int estimates;                  /* of settings of a shape, by the emulator, before the first is measured; 0: none */
     int estimate_processes;         /* that make them at once */
+    bool profiles;                  /* a card's counters of the best candidate go into prompts and briefs, where the host permits it */
     const struct llm *llm;          /* the model that jobs of generator "llm" ask; NULL: none; borrowed */
     int64_t prompt_tokens;          /* the most of one prompt */
     int64_t default_tokens;         /* of a job of generator "llm" that names none */
@@ -134,9 +136,12 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
 /*
  * What a model would be told of a shape before it writes a candidate: request {"op","axes","dtypes"?,"target"?,"tokens"?: most,"job"?: whose
  * candidates of that shape are the history; else the served kernel is}. Faults with pointers (err is ERR_INVALID), ERR_NOT_FOUND (the job).
- * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"}}; new reference.
+ * *ret {"shape_hash","shape","text","prompt":{"cap","tokens","sections"},"counters"?}; new reference. counters "not read": what the card's counters say
+ * of the job's best is not known, and would be after jobs_want_profile.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
+/* A job of external candidates reads the card's counters of its best when it has nothing else to do; at its expense. Returns at once. */
+void jobs_want_profile(struct jobs *j, const char *job);
 /* Counts what a language model was asked outside of jobs: for the metrics. */
 struct llm_account;
 void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *account);
@@ -144,9 +149,11 @@ void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *accou
  * How much faster candidate a is than b, of one shape, measured side by side now (or estimated, where both were). Waits for a judge.
  * ERR_UNPROCESSABLE: they cannot be compared here.
  */
-struct comparison { double ratio, low, high; };
+struct comparison { double ratio, low, high; bool measured; };
 bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled *cancelled, void *ctx, struct comparison *ret, struct err *err) MUST_CHECK;
 /* Observed shapes have changed (observed.h): waiting jobs are weighed anew, and what is not known is estimated. Returns at once. */
 void jobs_observed(struct jobs *j);
 /* For /metrics and /readyz: {"runners","queued","running","waiting","judged","judge_errors","last_judge_error"|null}; new reference. */
 json_t *jobs_stats(struct jobs *j);
+/* {"days":[{"day":"2026-11-30","gpu_seconds","tokens","candidates"}...today's first]} (UTC), at most that many; new reference. */
+json_t *jobs_spending(struct jobs *j, int most);

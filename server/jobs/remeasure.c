@@ -50,6 +50,7 @@ bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled 
     const json_t *speedup = json_object_get(answer.figures, "speedup");
     if (!verdict_is_correct(answer.verdict.code) || strcmp(json_str(answer.figures, "evidence", ""), json_str(json_object_get(first, "figures"), "evidence", "-")))
         return err_set(err, ERR_UNPROCESSABLE, "%s was judged %s this time, or not by the same kind of device", a, verdict_name(answer.verdict.code));
-    *ret = (struct comparison){json_num(speedup, "median", 1), json_num(speedup, "low", 0), json_num(speedup, "high", 1e9)};
+    *ret = (struct comparison){json_num(speedup, "median", 1), json_num(speedup, "low", 0), json_num(speedup, "high", 1e9),
+                               strcmp(json_str(answer.figures, "evidence", ""), "measured") == 0};
     return true;
 }

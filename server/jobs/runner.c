@@ -32,7 +32,7 @@ enum step_result run_commit(struct run *r, struct store_batch *b, json_t *next, 
     store_put(b, STORE_JOB, id, NULL, next);
     if (ret_conflict)
         *ret_conflict = false;
-    if (store_commit(r->j->store, b, NULL, &err)) {
+    if (spending_commit(r->j, b, r->job, next, &err)) {
         json_decref(r->job);
         r->job = next;
         r->e->wall_from_ns = r->mark_ns;

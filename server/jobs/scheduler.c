@@ -231,6 +231,7 @@ static void jobs_free(struct jobs *j)
         remove_entry(j, j->head);
     pthread_mutex_destroy(&j->lock);
     pthread_cond_destroy(&j->work);
+    spending_done(j);
     free(j->threads);
     free(j);
 }
@@ -267,7 +268,7 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
     pthread_cond_init(&j->work, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&j->lock, NULL);
-    if (!find_all_open(j, err)) {
+    if (!spending_load(j, err) || !find_all_open(j, err)) {
         jobs_free(j);
         return err_wrap(err, "cannot read the jobs");
     }

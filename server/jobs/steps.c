@@ -201,7 +201,8 @@ struct gen_past gen_past_of(const json_t *record)
     const json_t *verdict = json_is_object(pending) ? pending : json_object_get(record, "verdict");
     struct gen_past past = {.id = json_str(record, "id", ""), .candidate = json_object_get(record, "candidate"),
                             .origin = json_is_null(origin) ? NULL : origin, .time_ns = json_num(figures, "time_ns", 0),
-                            .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL, .said = verdict};
+                            .speedup = result_speedup(figures), .figures = json_is_object(figures) ? figures : NULL, .said = verdict,
+                            .profile = json_object_get(record, "profile")};
     if (!verdict_code_parse(json_str(verdict, "code", ""), &past.verdict))
         past.verdict = VERDICT_FAULT;
     return past;
@@ -356,6 +357,23 @@ static enum step_result take_first(struct run *r, const char *key, const json_t 
     return take_on(r, b, next, index, record, ret_conflict);
 }
 
+/* Somebody read a brief that lacks the card's counters: they are read now, while no candidate waits. False: nothing to do. */
+static bool profile_wished(struct run *r, enum step_result *ret)
+{
+    size_t count = json_array_size(json_object_get(r->job, "shapes"));
+    if (!r->e->profile_wished)
+        return false;
+    if (r->no_judging) {
+        *ret = leave_to_runner(r);
+        return true;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(shape_state(job_shape(r->job, (int)i)), "searching") == 0 && profile_best(r, (int)i, ret))
+            return true;
+    r->e->profile_wished = false;
+    return false;
+}
+
 static enum step_result propose_external(struct run *r)
 {
     char key[64];
@@ -373,6 +391,9 @@ static enum step_result propose_external(struct run *r)
             reason = xfmt("the budget of %lld candidates is used up", (long long)all);
         if (reason)
             return run_stop_search(r, -1, reason);
+        enum step_result profiled;
+        if (empty && profile_wished(r, &profiled))
+            return profiled;
         if (empty)
             return wait_for_candidates(r);
         if (r->no_judging)

@@ -11,6 +11,7 @@
 
 #define LOOK_NS ((int64_t)50 * 1000000)
 #define ERROR_BYTES ((size_t)16 << 10)
+#define HEAD_BYTES_MOST ((size_t)256 << 10)
 #define RETRY_AFTER_MOST_S ((int64_t)1 << 31)
 
 struct transfer {
@@ -19,6 +20,7 @@ struct transfer {
     CURL *easy;
     int64_t began_ns, connected_ns, last_ns;     /* last: when a byte of the answer came */
     bool enough, is_stream, first_came;
+    size_t head_bytes;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -49,14 +51,20 @@ static int64_t parse_retry_after(const char *value)
         return (s < RETRY_AFTER_MOST_S ? s : RETRY_AFTER_MOST_S) * 1000000000;
     }
     time_t at = curl_getdate(value, NULL);
-    int64_t left = at < 0 ? -1 : (int64_t)at * 1000000000 - clock_wall_ns();
-    return at < 0 ? -1 : left > 0 ? left : 0;
+    int64_t left_s = (int64_t)at - clock_wall_ns() / 1000000000;          /* whole seconds: a date may be as far as anybody likes */
+    if (at < 0)
+        return -1;
+    return left_s <= 0 ? 0 : (left_s < RETRY_AFTER_MOST_S ? left_s : RETRY_AFTER_MOST_S) * 1000000000;
 }
 
 static size_t on_header(char *data, size_t one, size_t size, void *ctx)
 {
     struct transfer *t = ctx;
     char line[512];
+    /* Curl keeps what comes before the body: an endless head is cut off here. */
+    t->head_bytes += size;
+    if (t->head_bytes > HEAD_BYTES_MOST)
+        return 0;
     static const char retry[] = "retry-after:", type[] = "content-type:";
     (void)one;
     snprintf(line, sizeof line, "%.*s", (int)(size < sizeof line ? size : sizeof line - 1), data);
@@ -105,6 +113,7 @@ static void set_up(struct transfer *t, struct curl_slist *headers)
     curl_easy_setopt(c, CURLOPT_URL, a->url);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE);    /* the key is for the endpoint, not for a proxy's CONNECT */
     curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(c, CURLOPT_POST, 1L);

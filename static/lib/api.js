@@ -1,5 +1,7 @@
 // Calls of the HTTP API. The token stays in this tab (sessionStorage) and goes to this origin only.
 
+import { clock } from './format.js';
+
 const KEY = 'proteus-token';
 
 export const token = {
@@ -41,9 +43,12 @@ export async function problemOf(response) {
   return new Problem(response.status, doc);
 }
 
+const SKEW_MS = 5000; // what a slow answer and whole seconds may look like
 export async function get(path) {
   const response = await fetch(path, { headers: { Accept: 'application/json', ...headers() }, cache: 'no-store' });
   if (!response.ok) throw await problemOf(response);
+  const ahead = Date.parse(response.headers.get('Date')) - Date.now();
+  if (Number.isFinite(ahead)) clock.ahead_ms = Math.abs(ahead) > SKEW_MS ? ahead : 0;
   return response.json();
 }
 

@@ -30,11 +30,20 @@ export class Feed {
     into.tick++;
   }
 
+  /** What all jobs spent, by day; a service of before does not tell. */
+  async loadSpending(into) {
+    const doc = await get('/v1/spending?days=7').catch(() => null);
+    into.spending = Array.isArray(doc?.days) && doc.days.length ? doc.days : into.spending;
+    into.tick++;
+    this.on.change();
+  }
+
   async snapshots() {
     const fresh = newState();
     const devices = this.loadDevices(fresh)
       .catch(() => {})
       .then(() => this.on.change()); // it may wait for a scheduler: nothing waits for it
+    this.loadSpending(fresh);
     const [jobs, list] = await Promise.all([get('/v1/jobs?limit=50'), get('/v1/kernels?limit=50')]);
     for (const job of jobs.jobs ?? []) takeJob(fresh, job, jobs.as_of);
     for (const k of list.kernels ?? []) takeKernel(fresh, k, list.as_of);
@@ -108,6 +117,7 @@ export class Feed {
       }
       for (const job of fresh.jobs.values()) takeJob(this.state, job, job.lastEvent);
       await devices;
+      this.loadSpending(this.state);
       Object.assign(this.state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox, version: fresh.version });
       this.state.tick++;
       this.on.change();
@@ -119,6 +129,7 @@ export class Feed {
   // ---- what events named: fetched a little later, each thing once
   fetchLater(what) {
     if (!what) return;
+    if (what.job || what.slowJob) this.spendingLater ||= setTimeout(() => this.spendingNow(), SLOW_MS);
     if (what.slowJob) {
       const due = (this.slow.get(what.slowJob) ?? 0) + SLOW_MS;
       if (Date.now() < due) return;
@@ -129,6 +140,11 @@ export class Feed {
     if (what.kernel) this.wanted.kernels.add(what.kernel);
     if (what.devices) this.wanted.devices = true;
     this.fetching ||= setTimeout(() => this.fetchNow(), SOON_MS);
+  }
+
+  spendingNow() {
+    this.spendingLater = 0;
+    this.loadSpending(this.state);
   }
 
   async fetchNow() {

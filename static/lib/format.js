@@ -41,27 +41,37 @@ export const bytes = (n) =>
         [Infinity, 1e9, 'GB'],
       ])
     : '–';
+/** Of bytes a nanosecond, which are GB a second. */
+export const byteRate = (v) => (v > 0 ? (v >= 1000 ? `${(v / 1000).toFixed(2)} TB/s` : `${number(Math.round(v))} GB/s`) : '–');
+/** Of operations a nanosecond. */
+export const flopRate = (v) =>
+  v >= 1e6 ? `${number(v / 1e6)} PFLOP/s` : v >= 1e3 ? `${number(v / 1e3)} TFLOP/s` : v >= 1 ? `${number(v)} GFLOP/s` : `${number(v * 1e3)} MFLOP/s`;
 export const number = (n) =>
   Number.isFinite(n)
     ? Math.abs(n) >= 1e6 || (n !== 0 && Math.abs(n) < 1e-3)
       ? n.toExponential(2)
-      : String(Math.round(n * 1000) / 1000)
+      : Math.abs(n) < 0.1
+        ? String(Number(n.toPrecision(3)))
+        : String(Math.round(n * 1000) / 1000)
     : '–';
 export const count = (n) => (Number.isFinite(n) ? n.toLocaleString('en') : '–');
-export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part < 0.1 ? 1 : 0)} %` : '–');
+export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixed(part > 0 && part < 0.1 ? 1 : 0)} %` : '–');
 export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
 /** A time with the mark that says that it is an estimate. */
 export const timeText = (doc, ns = doc?.time_ns) => (ns > 0 ? `${isMeasured(doc) ? '' : '≈ '}${duration(ns)}` : '–');
 
+/** By how much the service's clock is ahead of the browser's: ages are by the service's. */
+export const clock = { ahead_ms: 0 };
 export function ago(time) {
-  const s = Math.max(0, (Date.now() - Date.parse(time)) / 1000);
+  const s = Math.max(0, (Date.now() + clock.ahead_ms - Date.parse(time)) / 1000);
   if (!Number.isFinite(s)) return '';
   if (s < 60) return 'just now';
   if (s < 3600) return `${Math.floor(s / 60)} min ago`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ago`;
   return new Date(time).toISOString().slice(0, 10);
 }
-export const clockTime = (time) => (Number.isFinite(Date.parse(time)) ? new Date(time).toISOString().slice(11, 19) : '');
+/** In the reader's own time zone. */
+export const clockTime = (time) => (Number.isFinite(Date.parse(time)) ? new Date(time).toTimeString().slice(0, 8) : '');
 
 export const shortHash = (hash) => String(hash ?? '').slice(0, 12);
 /** The end of an id tells ids apart, its beginning is the time. */

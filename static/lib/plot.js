@@ -14,6 +14,9 @@ function load() {
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || '#888';
 
+/** Pixels of letters that are 11 where the page's letters are of the usual size. */
+export const letters = (px) => Math.round((px * (Number.parseFloat(getComputedStyle(document.documentElement).fontSize) || 16)) / 16);
+
 /** A mark at x, y of size r (canvas pixels) on a path, by kind; colour is never the only difference. */
 export const marks = {
   good: (p, x, y, r) => {
@@ -80,7 +83,7 @@ export class Plot {
       stroke: color('muted'),
       grid: { stroke: color('line'), width: 1 },
       ticks: { stroke: color('line'), width: 1 },
-      font: '11px ui-monospace, monospace',
+      font: `${letters(11)}px ui-monospace, monospace`,
     };
     const given = this.options();
     this.plot = new this.uPlot(

@@ -26,6 +26,7 @@ export const newState = () => ({
   version: '',
   lessonTick: 0,
   kernelTick: 0,
+  spending: null,
 });
 
 export const ended = (job) => ENDED.has(job?.state);
@@ -224,6 +225,7 @@ const steps = {
       c.phase = e.phase;
       c.phaseState = e.state;
       c.phaseMode = e.mode;
+      c.device = typeof e.device === 'string' ? e.device : c.device;
     }
     const work = workOf(state, e.job);
     work.tick++;

@@ -1,12 +1,13 @@
 // A candidate: what it is, what the judge said and why, what it costs and how it compares.
 import { get, getText, post } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
-import { ago, bytes, count, duration, KINDS, number, shapeText, speedup, verdictKind } from '../lib/format.js';
+import { ago, bytes, count, duration, KINDS, number, percent, shapeText, speedup, timeText, verdictKind } from '../lib/format.js';
 import { takeCandidate, workOf } from '../lib/state.js';
 import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
 import { phaseSteps } from './overview.js';
 import { timingPanels } from './timing.js';
+import { checkList } from './trust.js';
 import {
   bestFigure,
   button,
@@ -25,6 +26,7 @@ import {
 } from './parts.js';
 
 const FAULT = { candidate: 'The candidate is at fault.', nobody: 'Nobody is at fault.' };
+const gpuOf = (f) => (typeof f.gpu_ns === 'number' ? f.gpu_ns : f.gpu_ns?.all);
 const pretty = (doc) => JSON.stringify(doc, null, 2);
 
 function detailRows(detail) {
@@ -51,11 +53,9 @@ function verdictPanel(doc) {
       el('b', null, `${KINDS[verdictKind(v.code)].mark} ${v.for_person ?? v.code}`),
     ),
     v.text && v.text !== v.for_person ? el('p', null, v.text) : null,
-    el(
-      'p',
-      { class: 'small muted' },
-      `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.code === 'ok' ? '' : (v.for_generator ?? '')}`,
-    ),
+    v.code === 'ok'
+      ? el('div', null, el('h3', null, 'Why it can be trusted'), checkList(doc))
+      : el('p', { class: 'small muted' }, `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.for_generator ?? ''}`),
     marks.size ? excerpt(doc.candidate?.language, doc.candidate?.source ?? '', marks) : null,
     rows.length
       ? el('details', { open: rows.length < 12, dataset: { key: 'figures' } }, el('summary', null, 'Figures of the fault'), facts(rows))
@@ -275,10 +275,11 @@ export function candidate(ctx, id) {
             ? bestFigure({ ...f, is_baseline: doc.is_baseline })
             : el('p', { class: 'muted' }, 'No time: it did not come so far.'),
           facts([
-            ['baseline', f?.baseline_ns > 0 && duration(f.baseline_ns)],
-            ['decided', f?.decision],
+            ['baseline', !doc.is_baseline && f?.baseline_ns > 0 && timeText(f, f.baseline_ns)],
+            ['decided', f?.decision && `${f.decision}${f.statistics?.pairs ? `, by ${count(f.statistics.pairs)} pairs at ${percent(f.statistics.confidence)} confidence` : ''}`],
+            ['device', doc.device?.name],
             ['bound by', f?.bound],
-            ['judged in', f?.judge_wall_ns > 0 && duration(f.judge_wall_ns)],
+            ['cost', f?.judge_wall_ns > 0 && `${duration(f.judge_wall_ns)} of judging${gpuOf(f) > 0 ? `, ${duration(gpuOf(f))} of them on the card` : ''}`],
             ['judged', ago(doc.judged)],
             [
               'parent',
@@ -307,7 +308,10 @@ export function candidate(ctx, id) {
             : null,
         ),
       ),
-      Array.isArray(doc.phases) && doc.phases.length ? panel('Phases', null, timeline(doc.phases)) : null,
+      timingPanels(f, s, f, close),
+      Array.isArray(doc.phases) && doc.phases.length
+        ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another.'), timeline(doc.phases))
+        : null,
       sourcePanel(ctx, doc),
       panel(
         'Launch plan',
@@ -320,7 +324,6 @@ export function candidate(ctx, id) {
           el('pre', { tabindex: 0, 'aria-label': 'Plan, options and declarations' }, pretty({ ...doc.candidate, source: undefined })),
         ),
       ),
-      timingPanels(f, s, f, close),
       resources(doc),
     );
   }

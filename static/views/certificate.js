@@ -1,6 +1,6 @@
 // A certificate as a report that a stranger can follow: what was tested, what came out, how right, how fast, how checked, on what.
 import { el } from '../lib/dom.js';
-import { bytes, count, duration, intervalText, isMeasured, number, percent, speedup, speedupText, timeText } from '../lib/format.js';
+import { byteRate, bytes, count, duration, intervalText, isMeasured, number, percent, speedup, speedupText, timeText } from '../lib/format.js';
 import { timeline } from './charts.js';
 import { planTable } from './candidate.js';
 import { timingPanels } from './timing.js';
@@ -113,19 +113,48 @@ const ruleText = (r) =>
   [
     r.why,
     r.found,
-    ...Object.entries(r.figures ?? {}).map(
-      ([k, v]) => `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`,
+    ...Object.entries(r.figures ?? {}).map(([k, v]) =>
+      k.endsWith('_ns') && v > 0
+        ? `${k.slice(0, -3).replaceAll('_', ' ')} ${duration(v)}`
+        : `${k.replaceAll('_', ' ')} ${typeof v === 'number' ? number(v) : JSON.stringify(v)}`,
     ),
   ]
     .filter((t) => typeof t === 'string')
     .join('; ')
     .slice(0, 400);
+/** The baseline timed against itself, as if it were a candidate: what the method finds where there is nothing to find. */
+const control = (c) => {
+  const list = Array.isArray(c.timing?.control) ? c.timing.control : [];
+  return list.length
+    ? [
+        el('h3', null, 'The method tested on itself'),
+        el('p', null, 'Before the candidate was timed, the baseline was timed against itself in the same way. The ratio must be 1.'),
+        table(
+          'Baseline against itself',
+          ['#', num('Pairs'), num('Ratio'), 'Interval', 'Decided'],
+          list.slice(0, 16).map((t, i) => [
+            i + 1,
+            count(t.pairs),
+            Number.isFinite(t.ratio?.median) ? `${t.ratio.median.toFixed(4)}×` : '–',
+            Number.isFinite(t.ratio?.low) ? `${t.ratio.low.toFixed(4)} to ${t.ratio.high.toFixed(4)}` : '',
+            t.decision ?? '',
+          ]),
+        ),
+      ]
+    : null;
+};
+
 const rules = (c) =>
   Array.isArray(c.rules) && c.rules.length
     ? table(
         'Rules on timers and the audit',
         ['#', 'Rule', 'Outcome', 'Why or how much'],
-        c.rules.map((r) => [r.rule, r.what, OUTCOMES[r.outcome] ?? r.outcome, ruleText(r)]),
+        c.rules.map((r) => [
+          r.rule,
+          r.what,
+          el('span', { class: 'clip' }, Object.hasOwn(OUTCOMES, r.outcome) ? OUTCOMES[r.outcome] : r.outcome),
+          ruleText(r),
+        ]),
       )
     : el('p', null, 'There are none in this certificate.');
 
@@ -147,8 +176,9 @@ const retest = (c) => {
       ]),
     ),
     facts([
-      ['ratio before', p.ratio_before && `${number(p.ratio_before)}×`],
-      ['ratio then', p.ratio && `${number(p.ratio)}×`],
+      ['published', p.published === 'pooled' ? 'the pairs of all occasions together' : typeof p.published === 'string' ? p.published : null],
+      ['ratio before the retest', p.ratio_before && `${number(p.ratio_before)}×`],
+      ['ratio by the retest', p.ratio && `${number(p.ratio)}×`],
     ]),
   ];
 };
@@ -168,8 +198,8 @@ const environment = (c) =>
     ['proposed', c.times?.proposed],
     ['judged', c.times?.started && `${c.times.started} to ${c.times.ended}`],
     ['certified', c.times?.certified],
-    ['copy rate', c.calibration?.copy_bytes_per_ns && `${number(c.calibration.copy_bytes_per_ns)} bytes a ns`],
-    ['read rate', c.calibration?.read_bytes_per_ns && `${number(c.calibration.read_bytes_per_ns)} bytes a ns`],
+    ['copies memory at', c.calibration?.copy_bytes_per_ns && byteRate(c.calibration.copy_bytes_per_ns)],
+    ['reads memory at', c.calibration?.read_bytes_per_ns && byteRate(c.calibration.read_bytes_per_ns)],
     ['SM clock', c.calibration?.sm_clock_mhz && `${number(c.calibration.sm_clock_mhz)} MHz`],
     ['empty launch in a graph', c.calibration?.node_ns && duration(c.calibration.node_ns)],
   ]);
@@ -219,7 +249,19 @@ export function report(c, check) {
         ['target', c.shape?.target],
         ['shape hash', code(c.shape_hash)],
         ['language', c.program?.language],
-        ['compiled with', c.options && code(String(c.options).trim().replaceAll('\n', ' '))],
+        [
+          'compiled with',
+          c.options &&
+            el(
+              'span',
+              { class: 'chips' },
+              String(c.options)
+                .split(/\s+/)
+                .filter(Boolean)
+                .slice(0, 80)
+                .map((o) => el('span', { class: 'chip' }, o)),
+            ),
+        ],
       ]),
       planTable(c.plan),
     ),
@@ -231,14 +273,14 @@ export function report(c, check) {
         ['baseline', timeText(c, c.baseline_ns)],
         ['interval', intervalText(speedup(c)) || (isMeasured(c) ? null : 'none: an estimate has no spread')],
         ['mode', c.mode],
-        ['least possible time, as a part of its own', c.roofline?.fraction && percent(c.roofline.fraction)],
+        ['of the data sheet’s limit', c.roofline?.fraction && percent(c.roofline.fraction)],
       ]),
     ),
     part('Is it right?', correctness(c)),
     part('Every access checked', emulation(c)),
-    part('Times', timingPanels(figures, speedup(c), c.timing, close), rules(c)),
+    part('Times', timingPanels(figures, speedup(c), c.timing, close), control(c), el('h3', null, 'Rules that the timers had to pass'), rules(c)),
     part('Judged again', retest(c)),
-    part('Phases', timeline(c.phases ?? [])),
+    part('Phases', el('p', null, 'What each step of the judgement took, one after another.'), timeline(c.phases ?? [])),
     part('What a launch must keep to', preconditions(c)),
     part('Where and when', environment(c)),
     part(

@@ -1,202 +1,142 @@
-// Small charts as pictures with words: phases as a timeline, spreads as boxes, the roofline. Sizes are attributes of SVG; nothing is styled
-// by an attribute.
+// Small charts as pictures with words: phases as a timeline, spreads as boxes, parts of a whole as bars. Each is drawn for the width that it
+// has, so that its letters are of one size on a telephone and on a wall. Sizes are attributes of SVG; nothing is styled by an attribute.
 import { el, svg } from '../lib/dom.js';
-import { bytes, duration, number } from '../lib/format.js';
+import { duration } from '../lib/format.js';
 
-const text = (x, y, words, attributes) => svg('text', { x, y, ...attributes }, words);
+export const text = (x, y, words, attributes) => svg('text', { x, y, ...attributes }, words);
+/** About how wide words are in the charts' letters. */
+export const wide = (words) => String(words).length * 7;
+
+/** Draws at once, and anew when the width has changed; draw(width) gives nodes for a width in units of the page's letters. */
+export function sized(draw) {
+  const node = el('div', { class: 'sized' });
+  let at = 0;
+  const paint = () => {
+    const unit = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / 16 || 1,
+      width = Math.max(240, Math.round((node.clientWidth || 900) / unit));
+    if (Math.abs(width - at) < 6) return;
+    at = width;
+    node.replaceChildren(...[draw(width)].flat(4).filter(Boolean));
+  };
+  paint();
+  new ResizeObserver(paint).observe(node);
+  return node;
+}
+
+export const picture = (width, height, label, ...children) =>
+  svg('svg', { class: 'chart', viewBox: `0 0 ${width} ${Math.round(height)}`, role: 'img', 'aria-label': label }, children);
 
 // ---- phases
+const MOST_PHASES = 60,
+  ROW = 20;
+const phaseName = (p) => (p.mode === 'retest' && p.phase !== 'retest' ? `again: ${p.phase}` : String(p.phase));
+
 export function timeline(phases) {
-  const total = phases.reduce((n, p) => n + Math.max(0, p.ms || 0), 0) || 1,
-    w = 900,
-    left = 130,
-    right = 170,
-    row = 19;
-  let at = 0,
-    mode = '';
-  const rows = [];
-  phases.slice(0, 60).forEach((p, i) => {
-    const ms = Math.max(0, p.ms || 0),
-      x = left + (at / total) * (w - left - right),
-      width = Math.max(2, (ms / total) * (w - left - right)),
-      y = 6 + i * row;
-    const ok = !p.verdict || p.verdict === 'ok';
-    if (p.mode !== mode && i) rows.push(svg('line', { class: 'axis', x1: 0, x2: w, y1: y - 2, y2: y - 2 }));
-    mode = p.mode;
-    rows.push(
-      text(left - 8, y + 12, `${p.mode === 'retest' ? 'retest ' : ''}${String(p.phase).slice(0, 14)}`, {
-        'text-anchor': 'end',
-        class: 'strong',
-      }),
-      svg('rect', { class: ok ? (p.mode === 'retest' ? 'retest' : 'past') : 'bad', x, y: y + 2, width, height: row - 6, rx: 3 }),
-      text(x + width + 6, y + 12, `${ok ? '' : `✕ ${p.verdict} `}${duration(ms * 1e6)}`),
-    );
-    at += ms;
+  const list = phases.slice(0, MOST_PHASES).map((p) => ({ ...p, ms: Math.max(0, p.ms || 0), name: phaseName(p).slice(0, 18) }));
+  const total = list.reduce((n, p) => n + p.ms, 0) || 1;
+  const label = `Phases one after another, ${duration(total * 1e6)} in all: ${list
+    .slice(0, 40)
+    .map((p) => `${p.name} ${duration(p.ms * 1e6)}`)
+    .join(', ')}`;
+  return sized((w) => {
+    const left = Math.min(w * 0.36, Math.max(...list.map((p) => wide(p.name)), 40) + 12),
+      right = 78,
+      scale = (w - left - right) / total;
+    let at = 0,
+      mode = list[0]?.mode;
+    const rows = list.map((p, i) => {
+      const x = left + at * scale,
+        width = Math.max(2, p.ms * scale),
+        y = 4 + i * ROW,
+        good = !p.verdict || p.verdict === 'ok',
+        again = p.mode === 'retest' || p.phase === 'retest';
+      const split = p.mode !== mode ? svg('line', { class: 'axis', x1: 0, x2: w, y1: y - 1, y2: y - 1 }) : null;
+      mode = p.mode;
+      at += p.ms;
+      const words = `${good ? '' : `✕ ${p.verdict} `}${duration(p.ms * 1e6)}`,
+        after = x + width + 6;
+      return [
+        split,
+        text(left - 8, y + 13, p.name, { 'text-anchor': 'end', class: 'strong' }),
+        svg('rect', { class: good ? (again ? 'retest' : 'past') : 'bad', x, y: y + 3, width, height: ROW - 7, rx: 3 }),
+        after + wide(words) > w ? text(x - 6, y + 13, words, { 'text-anchor': 'end' }) : text(after, y + 13, words),
+      ];
+    });
+    return picture(w, 8 + list.length * ROW, label, rows);
   });
-  const h = 10 + Math.min(60, phases.length) * row;
-  return svg(
-    'svg',
-    {
-      class: 'chart',
-      viewBox: `0 0 ${w} ${h}`,
-      role: 'img',
-      'aria-label': `Phases one after another, ${duration(total * 1e6)} in all: ${phases
-        .slice(0, 40)
-        .map((p) => `${p.mode === 'retest' ? 'retest ' : ''}${p.phase} ${duration((p.ms || 0) * 1e6)}`)
-        .join(', ')}`,
-    },
-    rows,
-  );
 }
 
 // ---- spreads
 const has = (s) => s && s.median_ns > 0;
 const q = (s, name) => s[`${name}_ns`] ?? s[name];
+const ends = (s) => ({
+  min: q(s, 'min') ?? q(s, 'q1') ?? s.median_ns,
+  q1: q(s, 'q1') ?? s.median_ns,
+  q3: q(s, 'q3') ?? s.median_ns,
+  max: q(s, 'max') ?? q(s, 'p95') ?? q(s, 'q3') ?? s.median_ns,
+});
 
-/** Boxes of quartiles: [{name, candidate, baseline}] in one scale each. */
-export function boxes(modes) {
-  const w = 900,
-    left = 170,
-    right = 150,
-    each = 58;
-  return modes.map(({ name, timer, candidate, baseline }) => {
-    const sides = [
-      ['candidate', candidate, 'a'],
-      ['baseline', baseline, 'b'],
-    ].filter(([, s]) => has(s));
-    if (!sides.length) return null;
-    const low = Math.min(...sides.map(([, s]) => q(s, 'min') ?? q(s, 'q1') ?? s.median_ns)),
-      high = Math.max(...sides.map(([, s]) => q(s, 'max') ?? q(s, 'p95') ?? q(s, 'q3') ?? s.median_ns));
-    const x = (v) => left + ((v - low) / (high - low || 1)) * (w - left - right);
-    return svg(
-      'svg',
-      {
-        class: 'chart',
-        viewBox: `0 0 ${w} ${each}`,
-        role: 'img',
-        'aria-label': `${name}, by ${timer}: ${sides.map(([who, s]) => `${who} median ${duration(s.median_ns)}`).join(', ')}`,
-      },
-      text(0, 16, name, { class: 'strong' }),
-      text(0, 32, String(timer ?? '')),
-      sides.map(([who, s, cls], i) => {
-        const y = 6 + i * 24,
-          mid = y + 9,
-          q1 = q(s, 'q1') ?? s.median_ns,
-          q3 = q(s, 'q3') ?? s.median_ns,
-          min = q(s, 'min') ?? q1,
-          max = q(s, 'max') ?? q(s, 'p95') ?? q3;
+function box(w, { name, timer, candidate, baseline }) {
+  const sides = [
+    ['candidate', candidate, 'a'],
+    ['baseline', baseline, 'b'],
+  ].filter(([, s]) => has(s));
+  if (!sides.length) return null;
+  const left = 84,
+    right = 78,
+    top = 26,
+    low = Math.min(...sides.map(([, s]) => ends(s).min)),
+    high = Math.max(...sides.map(([, s]) => ends(s).max));
+  const x = (v) => left + ((v - low) / (high - low || 1)) * (w - left - right),
+    bottom = top + sides.length * 24;
+  return picture(
+    w,
+    bottom + 20,
+    `${name}, by ${timer}: ${sides.map(([who, s]) => `${who} median ${duration(s.median_ns)}, middle half ${duration(ends(s).q1)} to ${duration(ends(s).q3)}`).join('; ')}`,
+    text(0, 15, name, { class: 'strong' }),
+    text(wide(name) + 14, 15, String(timer ?? '')),
+    svg('line', { class: 'axis', x1: left, x2: w - right, y1: bottom + 4, y2: bottom + 4 }),
+    text(left, bottom + 17, duration(low)),
+    text(w - right, bottom + 17, duration(high), { 'text-anchor': 'end' }),
+    sides.map(([who, s, cls], i) => {
+      const y = top + i * 24,
+        mid = y + 9,
+        { min, q1, q3, max } = ends(s);
+      return [
+        text(left - 8, mid + 4, who, { 'text-anchor': 'end' }),
+        svg('line', { class: cls, x1: x(min), x2: x(max), y1: mid, y2: mid }),
+        svg('rect', { class: `box-${cls}`, x: x(q1), y, width: Math.max(1, x(q3) - x(q1)), height: 18, rx: 2 }),
+        svg('line', { class: cls, x1: x(s.median_ns), x2: x(s.median_ns), y1: y, y2: y + 18, 'stroke-width': 3 }),
+        text(w - right + 8, mid + 4, duration(s.median_ns), { class: 'strong' }),
+      ];
+    }),
+  );
+}
+
+/** Boxes of quartiles: [{name, timer, candidate, baseline}], each mode in a scale of its own. */
+export const boxes = (modes) => sized((w) => modes.map((m) => box(w, m)));
+
+// ---- parts of a whole
+/** Bars of one measure: [{name, value, text, cls?}] */
+export function bars(rows, label) {
+  const most = Math.max(...rows.map((r) => r.value), 1e-9);
+  return sized((w) => {
+    const left = Math.min(w * 0.45, Math.max(...rows.map((r) => wide(r.name)), 40) + 12),
+      right = Math.max(...rows.map((r) => wide(r.text)), 40) + 10,
+      fits = Math.floor((left - 10) / 7);
+    return picture(
+      w,
+      rows.length * 21 + 4,
+      `${label}: ${rows.map((r) => `${r.name} ${r.text}`).join(', ')}`,
+      rows.map((r, i) => {
+        const width = Math.max(1, (r.value / most) * (w - left - right)),
+          y = i * 21;
         return [
-          svg('line', { class: cls, x1: x(min), x2: x(max), y1: mid, y2: mid }),
-          svg('rect', { class: `box-${cls}`, x: x(q1), y, width: Math.max(1, x(q3) - x(q1)), height: 18, rx: 2 }),
-          svg('line', { class: cls, x1: x(s.median_ns), x2: x(s.median_ns), y1: y, y2: y + 18, 'stroke-width': 3 }),
-          text(w - right + 8, mid + 4, `${who} ${duration(s.median_ns)}`, { class: 'strong' }),
+          text(left - 8, y + 15, r.name.length > fits ? `${r.name.slice(0, fits - 1)}…` : r.name, { 'text-anchor': 'end', class: 'strong' }),
+          svg('rect', { class: r.cls ?? 'past', x: left, y: y + 4, width, height: 13, rx: 2 }),
+          text(left + width + 6, y + 15, r.text),
         ];
       }),
     );
   });
-}
-
-// ---- roofline
-/** points: [{name, ns, cls}], roofline: the judge's record. Log scales; x flop a byte, y flop a second. */
-export function roofline(r, points) {
-  if (!(r?.bytes > 0) || !(r.memory_ns > 0)) return null;
-  const flops = Math.max(r.flops || 0, r.bytes * 1e-4),
-    intensity = flops / r.bytes,
-    sheet = r.bytes / r.memory_ns,
-    peak = r.compute_ns > 0 ? flops / r.compute_ns : sheet * 100;
-  const measured = r.ceiling?.bytes_per_ns ?? 0;
-  const xs = [Math.min(intensity, peak / sheet) / 20, Math.max(intensity, peak / sheet) * 8],
-    rates = points.filter((p) => p.ns > 0).map((p) => flops / p.ns);
-  const ys = [Math.min(...rates, peak, sheet * intensity) / 4, peak * 2.5];
-  const w = 900,
-    h = 320,
-    left = 84,
-    bottom = 40,
-    log = Math.log10;
-  const X = (v) => left + ((log(v) - log(xs[0])) / (log(xs[1]) - log(xs[0]))) * (w - left - 20),
-    Y = (v) => 12 + (1 - (log(v) - log(ys[0])) / (log(ys[1]) - log(ys[0]))) * (h - bottom - 12);
-  const roof = (slope) => {
-    const knee = peak / slope;
-    return `M${X(xs[0])} ${Y(Math.max(ys[0], slope * xs[0]))}L${X(knee)} ${Y(peak)}L${X(xs[1])} ${Y(peak)}`;
-  };
-  const ticks = (from, to) => {
-    const list = [];
-    for (let e = Math.ceil(log(from)); e <= log(to); e++) list.push(10 ** e);
-    return list;
-  };
-  const flopText = (v) => (v >= 1e3 ? `${number(v / 1e3)} TF/s` : v >= 1 ? `${number(v)} GF/s` : `${number(v * 1e3)} MF/s`);
-  const clip = `M${left} 12H${w - 20}V${h - bottom}H${left}Z`;
-  return [
-    svg(
-      'svg',
-      {
-        class: 'chart',
-        viewBox: `0 0 ${w} ${h}`,
-        role: 'img',
-        'aria-label': `Roofline: ${bytes(r.bytes)} and ${number(r.flops)} operations, limited by ${r.limit}; data sheet ${number(sheet)} bytes a ns${
-          measured ? `, measured ${number(measured)}` : ''
-        }; ${points.map((p) => `${p.name} ${duration(p.ns)}`).join(', ')}`,
-      },
-      ticks(...xs).map((v) => [
-        svg('line', { class: 'axis', x1: X(v), x2: X(v), y1: 12, y2: h - bottom }),
-        text(X(v), h - bottom + 15, String(v >= 0.001 ? v : v.toExponential(0)), { 'text-anchor': 'middle' }),
-      ]),
-      ticks(...ys).map((v) => [
-        svg('line', { class: 'axis', x1: left, x2: w - 20, y1: Y(v), y2: Y(v) }),
-        text(left - 6, Y(v) + 4, flopText(v), { 'text-anchor': 'end' }),
-      ]),
-      text((w + left) / 2, h - 6, 'operations a byte', { 'text-anchor': 'middle' }),
-      svg('path', { d: clip, fill: 'none' }),
-      svg('path', { class: 'roof sheet', d: roof(sheet) }),
-      measured ? svg('path', { class: 'roof', d: roof(measured) }) : null,
-      points
-        .filter((p) => p.ns > 0)
-        .map((p, i) => [
-          p.cls === 'a'
-            ? svg('circle', { class: 'a', cx: X(intensity), cy: Y(flops / p.ns), r: 6 })
-            : svg('rect', { class: 'b', x: X(intensity) - 5, y: Y(flops / p.ns) - 5, width: 10, height: 10 }),
-          text(X(intensity) + 12, Y(flops / p.ns) + (i ? 14 : 0), `${p.name} ${duration(p.ns)}`, { class: 'strong' }),
-        ]),
-    ),
-    el(
-      'ul',
-      { class: 'legend' },
-      el('li', null, `- - data sheet: ${number(sheet)} bytes a ns${r.compute_ns > 0 ? `, ${flopText(peak)}` : ''}`),
-      measured
-        ? el('li', { class: 'key good' }, el('i', { 'aria-hidden': 'true' }, '━'), ` measured on this card: ${number(measured)} bytes a ns`)
-        : el('li', null, 'nothing was measured: no line of the card itself'),
-      el('li', null, '● candidate'),
-      el('li', null, '■ baseline'),
-    ),
-  ];
-}
-
-// ---- parts of a whole
-/** Bars of one measure: [{name, value, text}] */
-export function bars(rows, label) {
-  const most = Math.max(...rows.map((r) => r.value), 1e-9),
-    w = 900,
-    left = 190,
-    row = 20;
-  return svg(
-    'svg',
-    {
-      class: 'chart',
-      viewBox: `0 0 ${w} ${rows.length * row + 4}`,
-      role: 'img',
-      'aria-label': `${label}: ${rows.map((r) => `${r.name} ${r.text}`).join(', ')}`,
-    },
-    rows.map((r, i) => [
-      text(left - 8, i * row + 14, r.name, { 'text-anchor': 'end', class: 'strong' }),
-      svg('rect', {
-        class: r.cls ?? 'past',
-        x: left,
-        y: i * row + 4,
-        width: Math.max(1, (r.value / most) * (w - left - 110)),
-        height: row - 8,
-        rx: 2,
-      }),
-      text(left + Math.max(1, (r.value / most) * (w - left - 110)) + 6, i * row + 14, r.text),
-    ]),
-  );
 }

@@ -2,15 +2,17 @@
 import { get } from '../lib/api.js';
 import { el, part } from '../lib/dom.js';
 import { color, Plot } from '../lib/plot.js';
-import { bytes, isMeasured, number } from '../lib/format.js';
-import { empty, facts, failure, kernelHref, link, panel, stateBadge, table } from './parts.js';
+import { byteRate, bytes, duration, isMeasured, number } from '../lib/format.js';
+import { empty, facts, failure, kernelHref, link, panel, table } from './parts.js';
 
 const MOST = 40; // certificates that are looked into
+const LINES = [['accent'], ['good', [6, 4]], ['correct', [2, 4]], ['warn', [9, 3]]]; // colour and dashes of a card's line
 const LAYERS = {
   limits: 'limits of memory, processes and time',
   seccomp: 'a filter of system calls',
   landlock: 'no files but its own',
   namespaces: 'no network, no other processes',
+  cgroup: 'a limit of memory for all its processes together',
 };
 
 function deviceCard(d, sandbox) {
@@ -36,6 +38,7 @@ function deviceCard(d, sandbox) {
         : 'The emulator: results are checked, times are estimates. It has no clock of its own.',
     ),
     facts([
+      ['id', d.id],
       ['target', d.target],
       ['uuid', d.uuid],
       ['driver', d.driver],
@@ -103,43 +106,60 @@ function overTime(rows, close) {
       'Nothing was measured yet',
       'Clocks and calibration over time are read from the certificates of measured kernels; this service has none.',
     );
-  const line = (name, unit, key, c) => {
+  const cards = [...new Set(rows.map((r) => r.uuid ?? r.device ?? ''))].slice(0, LINES.length);
+  const line = (name, say, key) => {
+    const values = rows.map((r) => r[key]).filter(Number.isFinite);
     const plot = new Plot({
       height: 170,
-      label: `${name} over ${rows.length} certificates: last ${number(rows.at(-1)[key])} ${unit}`,
-      data: [rows.map((r) => r.at), rows.map((r) => r[key] ?? null)],
+      label: `${name} over ${rows.length} certificates of ${cards.length} card${cards.length > 1 ? 's' : ''}: ${say(Math.min(...values))} to ${say(Math.max(...values))}, last ${say(rows.at(-1)[key])}`,
+      data: [rows.map((r) => r.at), ...cards.map((c) => rows.map((r) => ((r.uuid ?? r.device ?? '') === c ? (r[key] ?? null) : null)))],
       options: () => ({
-        axes: [{}, { size: 64, values: (u, v) => v.map((x) => `${number(x)}`) }],
-        series: [{}, { stroke: color(c), width: 2, points: { show: true, size: 6 } }],
+        scales: { x: { range: (u, min, max) => (max - min > 60 ? [min, max] : [min - 1800, max + 1800]) } },
+        axes: [{}, { size: 86, values: (u, v) => v.map(say) }],
+        series: [
+          {},
+          ...cards.map((c, i) => ({ stroke: color(LINES[i][0]), dash: LINES[i][1], width: 2, spanGaps: true, points: { show: true, size: 6 } })),
+        ],
       }),
     });
     close.push(plot);
-    return [el('h3', null, `${name} (${unit})`), plot.node];
+    return [el('h3', null, name), plot.node];
   };
   return [
-    line('Copy rate', 'bytes a ns', 'copy', 'accent'),
-    line('SM clock when calibrated', 'MHz', 'clock', 'good'),
+    rows.length > 1
+      ? [
+          line('Copies memory at', byteRate, 'copy'),
+          line('SM clock when calibrated', (v) => `${number(v)} MHz`, 'clock'),
+          cards.length > 1
+            ? el(
+                'ul',
+                { class: 'legend' },
+                cards.map((c, i) => el('li', { class: `key ${LINES[i][0]}` }, el('i', { 'aria-hidden': 'true' }, LINES[i][1] ? '┄' : '━'), ` ${c}`)),
+              )
+            : null,
+        ]
+      : el('p', null, 'One certificate so far: the course over time begins with the second.'),
     table(
       'Calibrations',
       [
         'When',
         'Device',
-        { title: 'Copy, bytes a ns', num: true },
-        { title: 'Read, bytes a ns', num: true },
-        { title: 'SM clock, MHz', num: true },
-        { title: 'Empty launch, ns', num: true },
+        { title: 'Copies memory at', num: true },
+        { title: 'Reads memory at', num: true },
+        { title: 'SM clock', num: true },
+        { title: 'Empty launch in a graph', num: true },
         'Certificate',
       ],
       rows
         .slice()
         .reverse()
         .map((r) => [
-          new Date(r.at * 1000).toISOString().slice(0, 19).replace('T', ' '),
-          r.device ?? '',
-          number(r.copy),
-          number(r.read),
-          number(r.clock),
-          number(r.node),
+          `${new Date(r.at * 1000).toISOString().slice(0, 19).replace('T', ' ')} UTC`,
+          [r.device ?? '', el('div', { class: 'small muted mono' }, r.uuid ?? '')],
+          byteRate(r.copy),
+          byteRate(r.read),
+          r.clock > 0 ? `${number(r.clock)} MHz` : '–',
+          duration(r.node),
           link(kernelHref(r.hash), r.hash.slice(0, 12)),
         ]),
     ),
@@ -159,12 +179,12 @@ export function devices(ctx) {
     return now.length
       ? table(
           'In work now',
-          ['Job', 'Candidate', 'Phase', 'State'],
+          ['Device', 'Phase', 'Job', 'Candidate'],
           now.map((c) => [
-            link(`#/jobs/${encodeURIComponent(c.job)}`, c.job),
-            link(`#/candidates/${encodeURIComponent(c.id)}`, c.id),
-            `${c.phaseMode === 'retest' ? 'retest: ' : ''}${c.phase}`,
-            stateBadge('judging'),
+            el('b', null, c.device ?? 'not told'),
+            `${c.phaseMode === 'retest' ? 'again: ' : ''}${c.phase}`,
+            link(`#/jobs/${encodeURIComponent(c.job)}`, c.job, { class: 'mono small' }),
+            link(`#/candidates/${encodeURIComponent(c.id)}`, c.baseline ? 'a baseline' : c.id, { class: 'mono small' }),
           ]),
         )
       : el('p', { class: 'muted' }, 'Nothing is being judged.');
@@ -185,7 +205,7 @@ export function devices(ctx) {
       if (!ctx.feed.ready) return;
       cards.update(JSON.stringify(state.devices) + JSON.stringify(state.sandbox ?? 0), state);
       toolkit.update(JSON.stringify(state.toolkit ?? 0), state);
-      use.update([...state.work.values()].map((w) => `${w.now?.id}${w.now?.phase}`).join(), state);
+      use.update([...state.work.values()].map((w) => `${w.now?.id}${w.now?.phase}${w.now?.device}`).join(), state);
       if (asked !== state) {
         asked = state;
         ctx.feed

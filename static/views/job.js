@@ -2,11 +2,12 @@
 import { get, post } from '../lib/api.js';
 import { el, part } from '../lib/dom.js';
 import { LongTable } from '../lib/table.js';
-import { ago, duration, KINDS, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
+import { ago, KINDS, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
+import { checkList, checksOf } from './trust.js';
 import {
   bestFigure,
   button,
@@ -57,13 +58,31 @@ function heading(ctx, job) {
   ];
 }
 
+/** Of all shapes together, where there are several. */
+function outcome(job) {
+  const shapes = job.shapes ?? [],
+    beaten = shapes.map((s) => job.best.get(s.shape_hash)).filter((b) => b && !b.is_baseline && speedup(b)?.median > 1);
+  if (shapes.length < 2) return null;
+  const list = beaten.map((b) => speedup(b).median),
+    all = beaten.every((b) => b.evidence === 'measured');
+  return el(
+    'p',
+    null,
+    el('b', null, `${beaten.length} of ${shapes.length} shapes`),
+    ' have a kernel that is faster than the baseline',
+    list.length ? `: ${all ? '' : '≈ '}${speedupText({ median: Math.min(...list) })} to ${speedupText({ median: Math.max(...list) })}` : '',
+    '. Of the shape chosen below:',
+  );
+}
+
 /** What won, and why it can be believed: the phases that the best one went through. */
 function winner(job, shape, record) {
-  const best = job.best.get(shape?.shape_hash);
-  const phases = record
-    ? [...new Map((record.phases ?? []).map((p) => [`${p.mode === 'retest' ? 'retest: ' : ''}${p.phase}`, p])).entries()]
-    : [];
+  const best = job.best.get(shape?.shape_hash),
+    checks = record ? checksOf(record) : [],
+    done = checks.filter((c) => !c.skipped),
+    passed = done.filter((c) => c.good).length;
   return [
+    outcome(job),
     el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
     bestFigure(best),
     best
@@ -82,23 +101,8 @@ function winner(job, shape, record) {
       ? el(
           'details',
           { dataset: { key: 'why' }, open: true },
-          el('summary', null, `Why it can be trusted: ${phases.length} checks passed`),
-          el(
-            'ul',
-            { class: 'checks' },
-            phases.map(([name, p]) =>
-              el(
-                'li',
-                { title: duration(p.ms * 1e6) },
-                el(
-                  'span',
-                  { class: p.verdict === 'ok' || !p.verdict ? 'mark good' : 'mark bad', 'aria-hidden': 'true' },
-                  p.verdict === 'ok' || !p.verdict ? '✓' : '✕',
-                ),
-                ` ${name}`,
-              ),
-            ),
-          ),
+          el('summary', null, 'Why it can be trusted', checks.length ? `: ${passed} of ${done.length} checks passed` : ''),
+          checkList(record),
           el(
             'p',
             { class: 'small muted' },

@@ -254,14 +254,15 @@ const words = {
   'job.state': (e) => `The job is ${e.state}${e.error?.text ? `: ${e.error.text}` : ''}`,
   'candidate.proposed': (e) => `proposed${e.notes ? `: ${e.notes}` : ''}`,
   'candidate.phase': (e) =>
-    `${e.phase} ${e.state === 'start' ? 'begins' : `ended${e.ms ? ` after ${duration(e.ms * 1e6)}` : ''}${e.verdict && e.verdict !== 'ok' ? `: ${e.verdict}` : ''}`}${e.mode === 'retest' ? ' (retest)' : ''}`,
-  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'} at ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
+    `${e.device ? `${e.device} ` : ''}${e.phase} ${e.state === 'start' ? 'begins' : `ended${e.ms ? ` after ${duration(e.ms * 1e6)}` : ''}${e.verdict && e.verdict !== 'ok' ? `: ${e.verdict}` : ''}`}${e.mode === 'retest' ? ' (retest)' : ''}`,
+  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
   'shape.best': (e) => `best so far: ${speedupText(speedup(e))}${e.served ? ', served' : ''}`,
   'llm.attempt': (e) =>
     `the model's attempt ${e.number ?? ''} (${e.move ?? ''}): ${e.outcome ?? ''}${e.why ? `, ${e.why}` : ''}${e.tokens > 0 ? `; ${count(e.tokens)} tokens` : ''}`,
   'kernel.state': (e) => `kernel ${e.state}${e.reason ? `: ${e.reason}` : ''}`,
-  'job.done': (e) => `The job has ended: ${e.state}`,
+  'job.done': (e) =>
+    `The job has ended: ${e.state}${e.error?.text ? `: ${e.error.text}` : ''}${e.spent ? `. ${count(e.spent.candidates)} candidates, ${seconds(e.spent.gpu_seconds)} GPU, ${count(e.spent.tokens)} tokens` : ''}`,
 };
 
 export function logLine(entry, name) {
@@ -290,7 +291,7 @@ export class Log {
     const fresh = [];
     for (let i = state.log.length - 1; i >= 0 && state.log[i].id > this.last && fresh.length <= AT_ONCE; i--) {
       const entry = state.log[i];
-      if (this.wants(entry) && (this.phases || entry.type !== 'candidate.phase')) fresh.push(entry);
+      if (this.wants(entry) && (this.phases || entry.type !== 'candidate.phase') && !this.said(entry)) fresh.push(entry);
     }
     this.last = Math.max(this.last, state.log.at(-1)?.id ?? 0);
     if (!fresh.length) return;
@@ -302,6 +303,11 @@ export class Log {
     for (const entry of fresh.reverse()) lines.append(logLine(entry, this.name));
     this.list.append(lines);
     while (this.list.childElementCount > LINES) this.list.firstElementChild.remove();
+  }
+
+  /** The end of a job is told twice, as its state and with what it cost: one line says both. */
+  said(entry) {
+    return entry.type === 'job.state' && ['done', 'failed', 'cancelled'].includes(entry.data.state);
   }
 
   /** What went before the feed began, from the records of candidates. */

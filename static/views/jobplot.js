@@ -1,5 +1,5 @@
 // A job's search as a plot: time against candidate, the best so far as a line, failures on a lane below, each marked by its verdict.
-import { color, marks, Plot } from '../lib/plot.js';
+import { color, marks, Plot, letters } from '../lib/plot.js';
 import { duration, KINDS, verdictKind } from '../lib/format.js';
 
 const COLORS = { good: 'good', correct: 'correct', wrong: 'bad', unsafe: 'bad', build: 'warn', doubt: 'warn', none: 'muted' };
@@ -61,7 +61,7 @@ export class SearchPlot {
           y: { range: (u, min, max) => this.range(min, max) },
         },
         axes: [
-          { label: 'candidate, in order', labelSize: 18, labelFont: '11px system-ui' },
+          { label: 'candidate, in order', labelSize: 18, labelFont: `${letters(11)}px system-ui` },
           { size: 62, values: (u, v) => v.map((t) => duration(t * 1000)) },
         ],
         series: [
@@ -132,7 +132,7 @@ export class SearchPlot {
       ctx.stroke();
       ctx.setLineDash([]);
       ctx.fillStyle = color('muted');
-      ctx.font = `${11 * ratio}px ui-monospace, monospace`;
+      ctx.font = `${letters(11) * ratio}px ui-monospace, monospace`;
       ctx.textAlign = 'right';
       ctx.fillText('baseline', left + width - 4 * ratio, y - 6 * ratio);
     }

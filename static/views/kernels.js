@@ -5,8 +5,7 @@ import { ago, axesText, intervalText, isMeasured, shortHash, speedup, speedupTex
 import { empty, evidenceBadge, kernelHref, link } from './parts.js';
 
 const columns = [
-  { title: 'Shape', cell: (k) => link(kernelHref(k.shape_hash), shortHash(k.shape_hash), { class: 'mono' }) },
-  { title: 'Operator', cell: (k) => k.shape?.op ?? k.op ?? '' },
+  { title: 'Operator', cell: (k) => link(kernelHref(k.shape_hash), String(k.shape?.op ?? k.op ?? k.shape_hash), { dataset: { key: k.shape_hash } }) },
   { title: 'Axes', cls: 'mono small', cell: (k) => axesText(k.shape?.axes) },
   {
     title: 'Types',
@@ -16,12 +15,13 @@ const columns = [
         .map(([a, b]) => `${a}=${b}`)
         .join(' '),
   },
-  { title: 'Target', cell: (k) => k.target ?? k.shape?.target ?? '' },
   { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(speedup(k)) },
   { title: 'Interval', cls: 'num', cell: (k) => intervalText(speedup(k)) },
   { title: 'Time', cls: 'num', cell: (k) => timeText(k) },
   { title: 'Evidence', cell: (k) => [evidenceBadge(k), k.is_baseline ? ' baseline' : null] },
   { title: 'Served', cell: (k) => ago(k.served_since) },
+  { title: 'Target', cell: (k) => k.target ?? k.shape?.target ?? '' },
+  { title: 'Shape hash', cls: 'mono small', cell: (k) => shortHash(k.shape_hash) },
 ];
 const ORDER = {
   newest: (a, b) => (b.served_since ?? '').localeCompare(a.served_since ?? ''),
@@ -95,8 +95,12 @@ export function kernels(ctx) {
   });
   const table = new LongTable({ label: 'Kernels', columns, tall: true });
   const count = el('p', { class: 'small muted', role: 'status' });
-  const none = part(el('div'), (any) =>
-    any ? [] : empty('No kernel here', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.'),
+  const none = part(el('div'), (shown, all) =>
+    shown
+      ? []
+      : all
+        ? empty('No kernel fits', 'Take a word or a filter away.')
+        : empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.'),
   );
   const ops = part(opSelect, (names) => [
     el('option', { value: '' }, 'any'),
@@ -140,7 +144,7 @@ export function kernels(ctx) {
       const names = [...new Set(all.map((k) => k.shape?.op ?? k.op))].sort();
       ops.update(names.join(), names);
       count.textContent = `${rows.length} of ${all.length}${state.kernelsNext ? ' and more, being read' : ''}; ${rows.filter(isMeasured).length} measured.`;
-      none.update(String(rows.length > 0), rows.length > 0);
+      none.update(`${rows.length > 0} ${all.length > 0}`, rows.length, all.length);
       table.node.hidden = !rows.length;
       table.set(rows);
     },

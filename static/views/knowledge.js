@@ -309,7 +309,9 @@ export function knowledge(ctx, id, query) {
                 list.map((l) => card(l, choose)),
               ),
             ]
-          : empty('No lesson fits', 'Nothing was learned about this yet.'),
+          : all.length
+            ? empty('No lesson fits', 'Nothing was learned about this yet.')
+            : empty('No lesson yet', 'Lessons appear once searches have ended: what their templates and candidates showed, with the evidence for it.'),
       );
       tree.update(`${++drawn}`);
       chosen.update(`${drawn}`);

@@ -1,7 +1,8 @@
 // A lesson's page: situation, action, evidence, trust and how it moved; and how lessons are worded in lists.
 import { get } from '../lib/api.js';
-import { el } from '../lib/dom.js';
+import { el, svg } from '../lib/dom.js';
 import { ago, count, number, percent } from '../lib/format.js';
+import { picture, sized, text } from './charts.js';
 import { candidateHref, facts, kernelHref, link, panel, stateBadge, table } from './parts.js';
 
 export const href = (id) => `#/knowledge/${encodeURIComponent(id)}`;
@@ -10,12 +11,38 @@ export const meter = (share) =>
   Number.isFinite(share)
     ? [
         el('span', { class: 'meter', 'aria-hidden': 'true' }, el('i', { size: { width: `${Math.max(0, Math.min(1, share)) * 100}%` } })),
-        ` ${percent(share)}`,
+        ' ',
+        el('span', { class: 'together' }, percent(share)),
       ]
     : '–';
 export const effectText = (e) => (e?.ratio > 0 ? `${number(e.ratio)}× [${number(e.low)}, ${number(e.high)}]` : 'no figure');
 const evidenceWord = (l) => (l.evidence?.basis === 'signed' ? 'signed by an operator' : l.evidence?.measured ? 'measured' : 'estimate');
 export const evidenceBadge = (l) => el('span', { class: `evidence ${l.evidence?.measured ? 'measured' : 'estimate'}` }, evidenceWord(l));
+
+/** A course of shares between nothing and one, in steps. */
+function curve(values, label) {
+  const list = values.filter(Number.isFinite);
+  if (list.length < 2) return null;
+  return sized((w) => {
+    const h = 110,
+      left = 44,
+      x = (i) => left + (i / (list.length - 1)) * (w - left - 8),
+      y = (v) => 8 + (1 - Math.max(0, Math.min(1, v))) * (h - 24);
+    let d = `M${x(0)} ${y(list[0])}`;
+    for (let i = 1; i < list.length; i++) d += `H${x(i)}V${y(list[i])}`;
+    return picture(
+      w,
+      h,
+      label,
+      [0, 0.5, 1].map((v) => [
+        svg('line', { class: 'axis', x1: left, x2: w - 8, y1: y(v), y2: y(v) }),
+        text(left - 6, y(v) + 4, percent(v), { 'text-anchor': 'end' }),
+      ]),
+      svg('path', { class: 'course', d }),
+      svg('circle', { class: 'a', cx: x(list.length - 1), cy: y(list.at(-1)), r: 4 }),
+    );
+  });
+}
 
 /** From the steps of consolidation that touched it: trust before and after. */
 export async function movesOf(id) {
@@ -38,28 +65,31 @@ export function lessonPage(ctx, l, moves) {
   const events = ctx.state.log.filter(
     (x) => x.type.startsWith('lesson.') && (x.data.lesson === l.id || x.data.lesson?.id === l.id || x.data.lessons?.includes?.(l.id)),
   );
-  const history = [...(Array.isArray(l.history) ? l.history : []), ...moves];
+  // A step of consolidation is in the lesson's own history too; of a service of before it is the only trace.
+  const history = Array.isArray(l.history) && l.history.length ? l.history : moves;
   return [
     el('p', { class: 'small' }, link('#/knowledge', '← all lessons')),
     el('div', { class: 'row spread wrap' }, el('h1', null, 'Lesson'), stateBadge(l.state ?? 'active')),
     panel(
-      'When',
+      'What it says',
       null,
-      el('p', null, l.situation ?? ''),
+      el('p', null, el('b', null, 'When: '), l.situation ?? ''),
+      el('p', null, el('b', null, 'Then: '), l.action ?? ''),
       el(
         'p',
         { class: 'chips' },
         (l.tags ?? []).map((t) => el('a', { class: 'chip', href: `#/knowledge?tag=${encodeURIComponent(t)}` }, t)),
       ),
     ),
-    panel('Then', null, el('p', null, l.action ?? '')),
     el(
       'div',
       { class: 'two' },
       panel(
         'Evidence',
         null,
-        el('p', { class: 'best-figure' }, effect.ratio > 0 ? `${number(effect.ratio)}× ` : 'no figure ', evidenceBadge(l)),
+        effect.ratio > 0
+          ? [el('p', { class: 'best-figure' }, `${number(effect.ratio)}× `, evidenceBadge(l)), el('p', { class: 'muted' }, 'time without it over time with it')]
+          : el('p', null, 'No figure: it was not found by comparing candidates. ', evidenceBadge(l)),
         facts([
           [
             'interval',
@@ -84,13 +114,17 @@ export function lessonPage(ctx, l, moves) {
       panel(
         'Trust',
         null,
-        el('p', null, 'At least ', meter(trustOf(l))),
+        el('p', null, 'By what happened so far it helps in at least ', meter(trustOf(l)), ' of its uses.'),
+        history.length > 1
+          ? curve(history.map((h) => trustOf(h)), `Trust over ${history.length} moves, from ${percent(trustOf(history[0]))} to ${percent(trustOf(history.at(-1)))}`)
+          : null,
         facts([
-          ['mean', Number.isFinite(l.trust?.mean) && percent(l.trust.mean)],
-          ['helped, weighed', number(l.trust?.alpha)],
-          ['did not, weighed', number(l.trust?.beta)],
-          ['used', count(l.uses ?? 0)],
-          ['helped', count(l.wins ?? 0)],
+          ['used', `${count(l.uses ?? 0)} times, helped ${count(l.wins ?? 0)} times`],
+          [
+            'expected',
+            Number.isFinite(l.trust?.mean) &&
+              `${percent(l.trust.mean)}: ${number(l.trust.alpha)} that helped against ${number(l.trust.beta)} that did not, older ones counting less`,
+          ],
           ['learned', l.created && `${ago(l.created)} by ${l.source ?? ''} ${l.by ?? ''}`],
           ['changed', l.updated && ago(l.updated)],
           ['ended', l.why_ended],
@@ -100,14 +134,17 @@ export function lessonPage(ctx, l, moves) {
         history.length
           ? table(
               'How trust moved',
-              ['When', 'Trust', 'Before', 'Why'],
+              ['When', 'Trust', 'Why'],
               history
                 .slice(-50)
+                .reverse()
                 .map((h) => [
-                  h.time ?? '',
+                  el('span', { title: h.time ?? '' }, ago(h.time)),
                   meter(trustOf(h)),
-                  h.before ? meter(trustOf({ trust: h.before })) : '',
-                  h.reason ?? h.what ?? '',
+                  [
+                    h.reason ?? h.what ?? '',
+                    h.candidate ? [' ', link(candidateHref(h.candidate), String(h.candidate).slice(-8), { class: 'mono small' })] : null,
+                  ],
                 ]),
             )
           : events.length

@@ -40,13 +40,19 @@ function tensors(op) {
       role.slice(0, -1),
       code((t.shape ?? []).join(' × ')),
       t.dtype,
-      t.strides ? code(text(t.strides)) : 'dense',
+      t.strides ? code(Array.isArray(t.strides) ? t.strides.join(', ') : text(t.strides)) : 'dense',
       text(t.fill),
-      text(op.tolerance?.[name]),
+      role === 'inputs' ? '' : op.tolerance?.[name] !== undefined ? text(op.tolerance[name]) : 'that of its type',
     ]),
   );
   return table('Tensors', ['Tensor', 'Role', 'Size', 'Type', 'Strides', 'Fill', 'Tolerance'], rows);
 }
+
+/** How inputs are drawn, in words: "normal, std 1". */
+const drawn = (d) =>
+  d && typeof d === 'object' && !Array.isArray(d)
+    ? [d.dist, ...Object.entries(d).filter(([k]) => k !== 'dist').map(([k, v]) => `${k.replaceAll('_', ' ')} ${text(v)}`)].filter(Boolean).join(', ')
+    : text(d);
 
 function definition(op) {
   return [
@@ -116,7 +122,7 @@ function definition(op) {
           el(
             'span',
             { class: 'mono small' },
-            Object.entries(r.inputs ?? {}).map(([n, d]) => el('div', null, `${n}: ${text(d)}`)),
+            Object.entries(r.inputs ?? {}).map(([n, d]) => el('div', null, `${n}: ${drawn(d)}`)),
           ),
         ]),
       ),

@@ -3,8 +3,7 @@ import { el, part } from '../lib/dom.js';
 import { ago, axesText, count, isMeasured, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
 import { ended, progressOf, sortedJobs } from '../lib/state.js';
 import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progressBar, sparkline, stateBadge, table } from './parts.js';
-
-const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'retest'];
+import { PHASES, phaseWords } from './trust.js';
 
 /** The largest speed-up; one that was measured goes before any estimate. */
 export function bestOf(job) {
@@ -23,7 +22,7 @@ export function phaseSteps(c) {
     'ol',
     { class: 'steps', 'aria-label': `Judgement: ${c.phase ?? 'waiting'}${c.phaseMode === 'retest' ? ' of the retest' : ''}` },
     PHASES.map((p, i) =>
-      el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: p, 'aria-current': i === at ? 'step' : null }, p),
+      el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: phaseWords(p, true), 'aria-current': i === at ? 'step' : null }, p),
     ),
   );
 }
@@ -85,28 +84,55 @@ function jobCard(state, job) {
   );
 }
 
+/** The middle one of the served speed-ups: of measurements, where there is one. */
+function typical(kernels) {
+  const beaten = kernels.filter((k) => !k.is_baseline && speedup(k)),
+    measured = beaten.filter(isMeasured),
+    list = (measured.length ? measured : beaten).map((k) => speedup(k).median).sort((a, b) => a - b);
+  return list.length ? { median: list[Math.floor(list.length / 2)], most: list.at(-1), count: list.length, measured: measured.length > 0 } : null;
+}
+
 function tiles(state) {
   const jobs = [...state.jobs.values()],
-    today = new Date().toISOString().slice(0, 10);
-  const ofToday = jobs.filter((j) => (j.started ?? j.created ?? '').startsWith(today));
-  const sum = (key) => ofToday.reduce((n, j) => n + (Number(j.spent?.[key]) || 0), 0);
-  const more = ofToday.length >= 50 ? 'at least ' : '';
+    days = state.spending ?? [],
+    today = days[0];
+  const week = (key) => days.reduce((n, d) => n + (Number(d[key]) || 0), 0);
   const kernels = [...state.kernels.values()],
     measured = kernels.filter(isMeasured).length,
     plus = state.kernelsNext ? '+' : '';
   const well = state.devices.filter((d) => d.healthy !== false).length;
   const tile = (figure, label, sub, href) =>
     el(href ? 'a' : 'div', { class: 'tile', href }, el('b', null, figure), el('span', null, label), sub ? el('small', null, sub) : null);
-  const queued = jobs.filter((j) => j.state === 'queued').length;
+  const queued = jobs.filter((j) => j.state === 'queued').length,
+    won = typical(kernels),
+    cards = state.devices.filter((d) => d.kind === 'cuda').length;
   return [
-    tile(jobs.filter((j) => j.state === 'running').length, 'jobs running', queued ? `${queued} queued` : 'none waiting'),
+    tile(
+      jobs.filter((j) => j.state === 'running').length,
+      'jobs running',
+      `${queued ? `${queued} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
+    ),
+    tile(
+      won ? `${won.measured ? '' : '≈ '}${speedupText(won)}` : '–',
+      'typical speed-up',
+      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${speedupText({ median: won.most })}` : 'nothing beat its baseline yet',
+      '#/kernels',
+    ),
     tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated`, '#/kernels'),
-    tile(seconds(sum('gpu_seconds')), 'GPU time today', `${more}${ofToday.length} jobs`),
-    tile(count(sum('tokens')), 'tokens today', `${more}${count(sum('candidates'))} candidates judged`),
+    tile(
+      today ? seconds(today.gpu_seconds) : '–',
+      'GPU time today',
+      cards || week('gpu_seconds') ? `${seconds(week('gpu_seconds'))} in seven days (UTC)` : 'the emulator uses no card',
+    ),
+    tile(
+      today ? count(today.tokens) : '–',
+      'tokens today',
+      today ? `${count(week('tokens'))} in seven days` : '',
+    ),
     tile(
       `${well} of ${state.devices.length}`,
-      'devices fit',
-      state.devices.some((d) => d.kind === 'cuda') ? 'with a card' : 'emulator only: all times are estimates',
+      'devices healthy',
+      cards ? `${cards} card${cards > 1 ? 's' : ''}: times are measured` : 'emulator only: all times are estimates',
       '#/devices',
     ),
   ];
@@ -180,7 +206,7 @@ function promoted(state) {
     return empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.');
   return table(
     'Last promoted kernels',
-    ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', { title: 'When', cls: 'when' }],
+    ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, { title: 'Evidence, when', cls: 'when' }],
     list.map((p) => {
       const k = state.kernels.get(p.shape_hash) ?? p,
         s = speedup(p);
@@ -191,12 +217,25 @@ function promoted(state) {
         ],
         [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
         timeText(p),
-        [evidenceBadge(p), p.is_baseline ? ' baseline' : null],
-        ago(p.since),
+        [evidenceBadge(p), el('div', { class: 'small muted' }, p.is_baseline ? 'baseline, ' : '', ago(p.since))],
       ];
     }),
     { dataset: { scroll: 'promoted' } },
   );
+}
+
+/** Which judgement works on a device: the phases say so. Where they do not, what runs is on the only one there is. */
+function useOf(d, now, only) {
+  const mine = now.filter((c) => (c.device ? c.device === d.id : only));
+  return mine.length
+    ? el(
+        'p',
+        { class: 'small' },
+        el('span', { class: 'state', dataset: { state: 'running' } }, 'in use'),
+        ' ',
+        mine.map((c, i) => [i ? ', ' : '', link(candidateHref(c.id), c.baseline ? 'a baseline' : 'a candidate'), ` (${c.phase})`]),
+      )
+    : el('p', { class: 'small muted' }, 'Idle');
 }
 
 function devices(state) {
@@ -220,15 +259,7 @@ function devices(state) {
           { class: 'small muted' },
           d.kind === 'cuda' ? 'A card: times are measured.' : 'The emulator: results are checked, times are estimates.',
         ),
-        el(
-          'p',
-          { class: 'small' },
-          state.devices.length === 1 && now.length
-            ? `In use: ${now.length} judgement${now.length > 1 ? 's' : ''} (${now.map((c) => c.phase).join(', ')})`
-            : now.length
-              ? `${now.length} judgements in work on all devices`
-              : 'Idle',
-        ),
+        useOf(d, now, state.devices.length === 1),
       ),
     ),
   );
@@ -273,10 +304,11 @@ export function overview(ctx) {
             { class: 'cards' },
             jobs.map((j) => jobCard(state, j)),
           )
-        : empty(
-            'Nothing runs',
-            'Submit a shape here, or from a shell:',
-            'proteus submit --op gdn_packed_decode \\\n  --axes B=4,H=2,HV=8,K=128,V=128',
+        : el(
+            'div',
+            { class: 'idle' },
+            el('p', null, 'Nothing runs. ', link('#/submit', 'Submit a shape'), ', or from a shell:'),
+            el('pre', { tabindex: 0, 'aria-label': 'Example' }, 'proteus submit --op gdn_packed_decode --axes B=4,H=2,HV=8,K=128,V=128'),
           ),
     );
   const shapeBox = part(el('div'), shapes),
@@ -296,7 +328,7 @@ export function overview(ctx) {
       top.node,
       section('Running and queued', running),
       el('div', { class: 'two' }, section('Best speed-up by shape', shapeBox), section('Last promoted kernels', promotedBox)),
-      el('div', { class: 'two' }, section('Devices', deviceBox), section('Ended jobs', endedBox)),
+      el('div', { class: 'two wide-right' }, section('Devices', deviceBox), section('Ended jobs', endedBox)),
     ],
     update() {
       const { state } = ctx;
@@ -311,11 +343,11 @@ export function overview(ctx) {
       const live = active
         .map((j) => {
           const w = state.work.get(j.id);
-          return `${w?.judged} ${w?.now?.id} ${w?.now?.phase} ${w?.now?.phaseMode}`;
+          return `${w?.judged} ${w?.now?.id} ${w?.now?.phase} ${w?.now?.phaseMode} ${w?.now?.device}`;
         })
         .join();
       const lastMove = [...state.moves.values()].reduce((n, m) => Math.max(n, m.at(-1).id), 0);
-      top.update(`${minute} ${sign(jobs)} ${state.kernelTick} ${state.devices.map((d) => d.healthy)}`, state);
+      top.update(`${minute} ${sign(jobs)} ${state.kernelTick} ${state.devices.map((d) => d.healthy)} ${JSON.stringify(state.spending)}`, state);
       running.update(`${minute} ${sign(active)} ${live} ${lastMove}`, state, active);
       shapeBox.update(`${sign(jobs)} ${lastMove} ${state.kernels.size}`, state);
       promotedBox.update(`${minute} ${lastMove} ${state.kernelTick}`, state);

@@ -1,9 +1,10 @@
 // The times of a candidate: how they spread on both sides, pair by pair, at which clocks, and what the emulator's estimate is made of.
 import { el } from '../lib/dom.js';
 import { color, Plot } from '../lib/plot.js';
-import { count, duration, isMeasured, number, percent } from '../lib/format.js';
-import { bars, boxes, roofline } from './charts.js';
+import { bytes, count, duration, intervalText, isMeasured, number, percent } from '../lib/format.js';
+import { bars, boxes } from './charts.js';
 import { facts, panel, table } from './parts.js';
+import { rooflinePanel } from './roofline.js';
 
 const MODES = [
   ['graph-rotated', 'events around graphs of many launches'],
@@ -31,7 +32,7 @@ function histogram(samples, close) {
     data: [xs, bin(candidate), bin(baseline)],
     options: () => ({
       scales: { x: { time: false } },
-      axes: [{ values: (u, v) => v.map((t) => duration(t * 1000)) }, { size: 44 }],
+      axes: [{ values: (u, v) => v.map((t) => duration(t * 1000)), space: 80 }, { size: 48 }],
       series: [
         {},
         {
@@ -55,20 +56,22 @@ function histogram(samples, close) {
   return plot.node;
 }
 
+const ratiosOf = ({ candidate = [], baseline = [] }) =>
+  Array.from({ length: Math.min(candidate.length, baseline.length) }, (_, i) => baseline[i] / candidate[i]);
+
 function ratios(samples, speedup, close) {
-  const { candidate = [], baseline = [] } = samples,
-    n = Math.min(candidate.length, baseline.length);
+  const ys = ratiosOf(samples),
+    n = ys.length;
   if (n < 4) return null;
-  const xs = Array.from({ length: n }, (_, i) => i + 1),
-    ys = xs.map((_, i) => baseline[i] / candidate[i]);
+  const xs = ys.map((_, i) => i + 1);
   const plot = new Plot({
     height: 220,
-    label: `Ratio of each of ${n} pairs, baseline over candidate; median ${number(speedup?.median)}, interval ${number(speedup?.low)} to ${number(speedup?.high)}`,
+    label: `Ratio of each of ${n} pairs, baseline over candidate, ${number(Math.min(...ys))} to ${number(Math.max(...ys))}; median ${number(speedup?.median)}, interval ${number(speedup?.low)} to ${number(speedup?.high)}`,
     data: [xs, ys],
     options: () => ({
       scales: { x: { time: false } },
       axes: [
-        { label: 'pair', labelSize: 16 },
+        { label: 'pair, in the order in which they were taken', labelSize: 16 },
         { size: 56, values: (u, v) => v.map((t) => `${t.toFixed(2)}×`) },
       ],
       series: [
@@ -109,10 +112,38 @@ function ratios(samples, speedup, close) {
   return plot.node;
 }
 
-function clocks(record) {
+const QUARTERS = ['min', 'q1', 'median', 'q3'];
+
+/** The card before and after the timed blocks; a certificate has it. */
+function cardState(card) {
+  const { before, after } = card ?? {};
+  if (!before || !after) return null;
+  const row = (name, key, say) =>
+    Number.isFinite(before[key]) || Number.isFinite(after[key]) ? [name, say(before[key]), say(after[key])] : null;
+  return [
+    el('h3', null, 'The card before and after'),
+    table(
+      'The card before and after',
+      ['', { title: 'Before', num: true }, { title: 'After', num: true }],
+      [
+        row('temperature', 'temperature_c', (v) => `${number(v)} °C`),
+        row('power', 'power_mw', (v) => `${number(Math.round(v / 1000))} W`),
+        row('SM clock', 'sm_clock_mhz', (v) => `${number(v)} MHz`),
+        row('memory in use by others before us', 'memory_used_before_us_bytes', bytes),
+        row('uncorrected memory errors', 'ecc_uncorrected', (v) => count(v)),
+        row('faults told by the driver (Xid)', 'xid', (v) => count(v)),
+      ].filter(Boolean),
+    ),
+  ];
+}
+
+function clocks(record, card) {
   const c = record?.clocks ?? record;
   if (!c?.candidate_mhz && !c?.baseline_mhz) return null;
-  const row = (who, s) => [who, ...['min', 'q1', 'median', 'q3'].map((k) => (s ? `${number(s[k])} MHz` : '–'))];
+  const sides = [c.candidate_mhz, c.baseline_mhz].filter(Boolean),
+    all = sides.flatMap((s) => QUARTERS.map((k) => s[k])).filter(Number.isFinite),
+    steady = sides.length === 2 && all.length > 3 && all.every((v) => v === all[0]);
+  const row = (who, s) => [who, ...QUARTERS.map((k) => (s ? `${number(s[k])} MHz` : '–'))];
   const reasons = Array.isArray(c.reasons)
     ? c.reasons.join(', ')
     : typeof c.reasons === 'string'
@@ -121,14 +152,29 @@ function clocks(record) {
         ? Object.keys(c.reasons).join(', ')
         : '';
   return [
-    table(
-      'Clocks',
-      ['Side', ...['Least', 'Quarter', 'Median', 'Three quarters'].map((title) => ({ title, num: true }))],
-      [row('candidate', c.candidate_mhz), row('baseline', c.baseline_mhz)],
-    ),
-    el('p', { class: 'small muted' }, reasons ? `Held down by: ${reasons}` : 'Nothing held the clocks down.'),
+    steady ? el('p', null, `Candidate and baseline ran at the same SM clock throughout: ${number(all[0])} MHz.`) : null,
+    steady
+      ? null
+      : table(
+          'Clocks',
+          ['Side', ...['Least', 'Quarter', 'Median', 'Three quarters'].map((title) => ({ title, num: true }))],
+          [row('candidate', c.candidate_mhz), row('baseline', c.baseline_mhz)],
+        ),
+    reasons ? el('p', { class: 'warn' }, `⚠ Held down by: ${reasons}`) : el('p', { class: 'small muted' }, 'Nothing held the clocks down.'),
+    cardState(card),
   ];
 }
+
+const noClock = () =>
+  panel(
+    'Timers, pairs and clocks',
+    null,
+    el(
+      'p',
+      { class: 'warn' },
+      'There are none: the emulator has no clock. Nothing was timed, so there are no samples, no pairs, no interval and no clock rates; the times here are estimates.',
+    ),
+  );
 
 const TERMS = [
   ['dram_ns', 'DRAM'],
@@ -170,11 +216,7 @@ export function timingPanels(figures, speedup, record, close) {
   if (!(figures?.time_ns > 0)) return [];
   const out = [];
   if (isMeasured(figures)) {
-    const modes = MODES.filter(([k]) => figures.modes?.[k]).map(([k, timer]) => ({
-      name: k,
-      timer: figures.modes[k].timer ?? timer,
-      ...figures.modes[k],
-    }));
+    const modes = MODES.filter(([k]) => figures.modes?.[k]).map(([k, how]) => ({ name: k, timer: '', how, ...figures.modes[k] }));
     out.push(
       panel(
         'How the times spread',
@@ -182,18 +224,27 @@ export function timingPanels(figures, speedup, record, close) {
         el(
           'p',
           { class: 'small muted' },
-          'Three timers, each under its own conditions: only graph-rotated decides. Box: the middle half; line: median.',
+          'Three timers, each under conditions of its own: graph-rotated decides, the others must agree. Box: the middle half; thick line: the median; thin line: from the least to the 95th percentile.',
         ),
         boxes(modes),
         figures.samples
-          ? [el('h3', null, 'All samples, graph-rotated (line: candidate, dashes: baseline)'), histogram(figures.samples, close)]
+          ? [
+              el('h3', null, 'All samples by graph-rotated'),
+              histogram(figures.samples, close),
+              el(
+                'ul',
+                { class: 'legend' },
+                el('li', { class: 'key accent' }, el('i', { 'aria-hidden': 'true' }, '━'), ' candidate, filled'),
+                el('li', null, '┄ baseline, dashed'),
+              ),
+            ]
           : null,
         table(
           'Times',
           ['Mode', 'Timer', { title: 'Candidate', num: true }, { title: 'Baseline', num: true }, { title: 'Ratio', num: true }],
           modes.map((m) => [
             m.name,
-            m.timer ?? '',
+            m.how,
             duration(m.candidate?.median_ns),
             duration(m.baseline?.median_ns),
             Number.isFinite(m.ratio) ? `${m.ratio.toFixed(3)}×` : '–',
@@ -209,7 +260,9 @@ export function timingPanels(figures, speedup, record, close) {
           el(
             'p',
             { class: 'small muted' },
-            'Candidate and baseline take turns; each point is one pair. Band: the interval of the speed-up; lines: its median, and 1.',
+            'Candidate and baseline took turns on the card; each point is one pair, above 1.00× the candidate was faster. ',
+            Math.min(...ratiosOf(figures.samples)) > 1 ? 'It was in every single pair. ' : '',
+            intervalText(speedup) ? `Green: the median ${number(speedup.median)}× and its interval ${intervalText(speedup)}.` : '',
           ),
           ratios(figures.samples, speedup, close),
           facts([
@@ -220,26 +273,9 @@ export function timingPanels(figures, speedup, record, close) {
           ]),
         ),
       );
-    const c = clocks(figures.modes?.['graph-rotated'] ?? record);
+    const c = clocks(figures.modes?.['graph-rotated'] ?? record, record?.card);
     if (c) out.push(panel('Clocks', null, c));
-  } else out.push(estimateTerms(figures.terms));
-  const roof = roofline(figures.roofline, [
-    { name: isMeasured(figures) ? 'candidate' : 'candidate ≈', ns: figures.time_ns, cls: 'a' },
-    { name: isMeasured(figures) ? 'baseline' : 'baseline ≈', ns: figures.baseline_ns, cls: 'b' },
-  ]);
-  if (roof)
-    out.push(
-      panel(
-        'Roofline',
-        null,
-        roof,
-        facts([
-          ['least possible', duration(figures.roofline.floor_ns)],
-          ['limited by', figures.roofline.limit],
-          ['reached', percent(figures.roofline.fraction)],
-          ['notes', figures.roofline.notes?.length ? figures.roofline.notes.join('; ') : null],
-        ]),
-      ),
-    );
-  return out;
+  } else out.push(noClock(), estimateTerms(figures.terms));
+  out.push(rooflinePanel(figures, isMeasured(figures)));
+  return out.filter(Boolean);
 }

@@ -83,7 +83,7 @@ export class Fake extends Documents {
     const b = { ...this.brief(n), ...extra },
       of = { candidate: b.id, shape_hash: b.shape_hash, is_baseline: b.is_baseline };
     this.emit('candidate.proposed', 'job_live', { ...of, notes: b.notes, language: 'cuda', parent: b.parent });
-    this.emit('candidate.phase', 'job_live', { ...of, phase: 'emulate', state: 'start', mode: 'triage' });
+    this.emit('candidate.phase', 'job_live', { ...of, phase: 'emulate', state: 'start', mode: 'triage', device: this.words === EVIL ? EVIL : 'sim' });
     if (b.time_ns) this.emit('candidate.timed', 'job_live', { ...of, time_ns: b.time_ns, speedup: b.speedup, evidence: b.evidence });
     this.candidates.push(b);
     this.emit('candidate.verdict', 'job_live', { ...of, verdict: b.verdict });
@@ -197,6 +197,14 @@ export class Fake extends Documents {
         });
     } else if (what === 'kernels') page('kernels', [...this.kernels.values()]);
     else if (what === 'candidates') json({ ...this.candidateDoc(one), as_of: this.lastId });
+    else if (what === 'spending')
+      json({
+        days: [
+          { day: new Date().toISOString().slice(0, 10), gpu_seconds: 75.5, tokens: 34000, candidates: this.candidates.length },
+          { day: this.words, gpu_seconds: this.words, tokens: 12, candidates: null },
+        ],
+        as_of: this.lastId,
+      });
     else if (what === 'signing-key') text(publicKey);
     else if (what === 'devices')
       json({

@@ -215,6 +215,46 @@ static int run_timing(void)
     return bad;
 }
 
+/* What the card's counters say of 4 Mi elements: 48 MiB through DRAM, read and written. */
+static int run_profile(void)
+{
+    static struct device_case c;
+    enum { N = 4 << 20 };
+    struct err err = {0};
+    struct device *d = NULL;
+    struct device_program *p = NULL;
+    struct device_fault fault = {0};
+    struct device_info info;
+    struct device_profile_result r = {0};
+    float *x = calloc(N, sizeof *x), *s = calloc(N, sizeof *s);
+    const struct device_profile how = {.tensors = (const void *const[]){x, s, NULL}, .poison = UINT64_C(0x7ff7a5a57ff7a5a5)};
+    int64_t at = clock_mono_ns();
+    if (!device_cuda.profile_prepare(toolkit.cupti, &err) || !device_cuda.open("cuda:0", &d, &err) || !device_cuda.info(d, &info, &err))
+        return fprintf(stderr, "profile: open: %s\n", err.text), 1;
+    case_shape(&c, N);
+    if (!case_code(&c, &toolkit, KERNEL(REST), info.target, &err) || !device_cuda.load(d, &c.load, &p, &fault, &err))
+        return fprintf(stderr, "profile: load: %s%s\n", err.text, fault.text), 1;
+    int64_t begun = clock_mono_ns();
+    bool ok = device_cuda.profile(p, &how, &r, &fault, &err);
+    fprintf(stderr, "  profile: %s%s; %d passes in %.0f ms, %.0f ms before\n", ok ? "done" : err.text, fault.text, r.passes,
+            (double)(clock_mono_ns() - begun) / 1e6, (double)(begun - at) / 1e6);
+    if (ok && r.step_count) {
+        static const char *const names[] = {
+#define X(name, metric) #name,
+            PROFILE_FIGURES(X)
+#undef X
+#define X(name) #name,
+            PROFILE_STALLS(X)
+#undef X
+        };
+        for (int k = 0; k < PROFILE_ITEMS; k++)
+            fprintf(stderr, "%s%s %.4g", k ? ", " : "    ", names[k], r.steps[0][k]);
+        fprintf(stderr, "\n");
+    }
+    double moved = r.steps[0][PROFILE_dram_read_bytes];
+    return !ok || r.step_count != 1 || !(moved > 30e6 && moved < 40e6);     /* x and s are read: 32 MiB */
+}
+
 /* ---- in the sandbox ---- */
 
 static int be_child(int argc, char **argv)
@@ -226,14 +266,14 @@ static int be_child(int argc, char **argv)
         return fprintf(stderr, "enter: %s\n", err.text), 1;
     if (!toolkit_find(NULL, &toolkit, &err))
         return fprintf(stderr, "toolkit: %s\n", err.text), 1;
-    int bad = run_row(&rows[0]);
+    int bad = getenv("PROFILES") ? run_profile() : run_row(&rows[0]);
     fflush(stdout);
     if (write(3, &layers, sizeof layers) != sizeof layers)
         return 1;
     return bad;
 }
 
-static void test_sandboxed(const char *label, unsigned without)
+static void test_sandboxed(const char *label, unsigned without, bool profiles)
 {
     struct device_needs needs;
     struct err err = {0};
@@ -241,19 +281,26 @@ static void test_sandboxed(const char *label, unsigned without)
     check(found);
     if (!found)
         return;
-    const char *paths[DEVICE_MAX_NEEDS + 6];
+    const char *paths[DEVICE_MAX_NEEDS + 9];
     int n = 0;
     for (char **p = needs.read_only; *p; p++)
         paths[n++] = *p;
     paths[n++] = toolkit.nvrtc, paths[n++] = toolkit.builtins, paths[n++] = toolkit.nvjitlink,
     paths[n++] = toolkit.include;
+    static const char *const helpers[] = {"libnvperf_host.so", "libnvperf_target.so"};
+    cleanup(str) char *folder = xstrndup(toolkit.cupti, strlen(toolkit.cupti) - strlen(strrchr(toolkit.cupti, '/')));
+    cleanup(str) char *host = xfmt("%s/%s", folder, helpers[0]), *target = xfmt("%s/%s", folder, helpers[1]);
+    if (profiles)
+        paths[n++] = toolkit.cupti, paths[n++] = host, paths[n++] = target;
     paths[n] = NULL;
-    const char *env[10];
+    const char *env[12];
     int e = 0;
     while (needs.env[e])
         env[e] = needs.env[e], e++;
     cleanup(str) char *home = xfmt("CUDA_HOME=%s", toolkit.home);
     env[e++] = home;
+    if (profiles)
+        env[e++] = "PROFILES=1";
     env[e] = NULL;
     const struct sandbox_limits limits = {
         .cpu_seconds = 60, .memory_bytes = (int64_t)16 << 30, .file_bytes = 0, .open_files = 256, .processes = 256};
@@ -299,6 +346,8 @@ int main(int argc, char **argv)
     if (!toolkit_find(NULL, &toolkit, &err))
         test_skip(err.text);
     if (argc == 3 && strcmp(argv[1], "case") == 0) {
+        if (strcmp(argv[2], "profile") == 0)
+            return run_profile();
         if (strcmp(argv[2], "timing") == 0)
             return run_timing();
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -307,6 +356,14 @@ int main(int argc, char **argv)
         return 2;
     }
     int64_t at = clock_mono_ns();
+    if (argc == 2 && strcmp(argv[1], "profiles") == 0) {       /* these alone: from the bottom up, so that a layer that is in the way is known */
+        check_int(run_case(argv[0], "profile"), 0);
+        test_sandboxed("limits alone", SANDBOX_NAMESPACES | SANDBOX_LANDLOCK | SANDBOX_SECCOMP, true);
+        test_sandboxed("without seccomp", SANDBOX_SECCOMP, true);
+        test_sandboxed("without namespaces", SANDBOX_NAMESPACES, true);
+        test_sandboxed("all layers", 0, true);
+        return test_done();
+    }
     if (!device_list(&list, &err) || strcmp(json_str(json_array_get(list, 0), "kind", ""), "cuda") != 0)
         test_skip("no CUDA card here");
     cleanup(str) char *text = json_text(list);
@@ -314,14 +371,16 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         check_int(run_case(argv[0], rows[i].name), 0);
     check_int(run_case(argv[0], "timing"), 0);
+    check_int(run_case(argv[0], "profile"), 0);
     unsigned layers = 0;
     check(sandbox_probe(&layers, &err));
     printf("sandbox: %s (%u)\n", sandbox_level(layers), layers);
     /* From the top down, so that one failing layer is known by name. */
-    test_sandboxed("all layers", 0);
-    test_sandboxed("without namespaces", SANDBOX_NAMESPACES);
-    test_sandboxed("without Landlock", SANDBOX_LANDLOCK);
-    test_sandboxed("without seccomp", SANDBOX_SECCOMP);
-    test_sandboxed("limits alone", SANDBOX_NAMESPACES | SANDBOX_LANDLOCK | SANDBOX_SECCOMP);
+    test_sandboxed("all layers", 0, false);
+    test_sandboxed("without namespaces", SANDBOX_NAMESPACES, false);
+    test_sandboxed("without Landlock", SANDBOX_LANDLOCK, false);
+    test_sandboxed("without seccomp", SANDBOX_SECCOMP, false);
+    test_sandboxed("limits alone", SANDBOX_NAMESPACES | SANDBOX_LANDLOCK | SANDBOX_SECCOMP, false);
+    test_sandboxed("a profile, all layers", 0, true);
     return test_done();
 }

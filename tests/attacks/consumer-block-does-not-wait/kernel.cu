@@ -30,6 +30,13 @@ extern "C" __global__ void rms(const io *x, const io *w, float *factors, io *y, 
                 factors[row] = rsqrtf(sum / N + eps);
             __syncwarp();
         }
+    else {  // work for about forty microseconds, in which block 0 has always come to an end, where it runs at once
+        float idle = eps;
+        for (int i = 0; i < 20000; i++)
+            idle = fmaf(idle, 0.5f, eps);
+        if (idle < 0)
+            return;
+    }
     for (int row = 0; row < R; row++)
         for (int i = blockIdx.x * 32 + threadIdx.x; i < N; i += gridDim.x * 32)
             st(y + row * N + i, ld(x + row * N + i) * factors[row] * ld(w + i));

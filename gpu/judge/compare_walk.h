@@ -1,0 +1,57 @@
+/*
+ * One comparison on its way: what compare.c gathers tile by tile, and compare_rules.c judges. Private to the two.
+ */
+#pragma once
+#include "gpu/judge/compare.h"
+
+#include <math.h>
+
+#define TILE_LEAST 32
+#define TILE_MOST 1024
+#define TILE_SIZE (TILE_MOST + 2 * TILE_LEAST)
+#define MAGNITUDES 12                              /* powers of two below a tile's RMS; the last holds all that is smaller, zeros too */
+
+struct sums {
+    int64_t n;
+    double reference, error, baseline, rounding;   /* sums of squares */
+    double between, drift;                         /* what rounding between steps makes: squares, and squares of the tiles' means */
+    double bias, inward;                           /* sums of (got - rounded reference), plain and times the reference's sign */
+};
+struct magnitude { int64_t n; double error, trusted, scale; };   /* sums of squares; trusted: the larger of baseline and rounding */
+struct walk {
+    const struct compare_case *c;
+    struct compare_tolerance tolerance;
+    struct compare_result *ret;
+    double roundoff, floor_rms, floor_worst, floor_bias;
+    struct sums all;
+    struct magnitude magnitudes[MAGNITUDES];
+    double max_error, max_baseline, max_reference;
+    int64_t beyond;                                /* elements over tolerance.max */
+    int64_t worst_at;
+    int count;                                     /* of the tile */
+    int64_t at[TILE_SIZE];
+    double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
+    double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
+    double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
+};
+
+/* The first rule that is broken; later ones are not heard. */
+void compare_fail(struct walk *w, enum compare_rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The rules over the whole, when all tiles are in. */
+void compare_whole(struct walk *w);
+
+/* fmax is a call into libm; neither side is NaN here. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static inline double root_mean(double squares, int64_t n)
+{
+    return n ? sqrt(squares / (double)n) : 0;
+}
+
+static inline double against(double value, double allowed)
+{
+    return allowed > 0 ? value / allowed : value > 0 ? INFINITY : 0;
+}

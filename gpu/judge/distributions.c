@@ -1,0 +1,267 @@
+/*
+ * Distributions are a table; each fills a run of elements of one tensor from (seed, stream, index of the element): integer arithmetic,
+ * additions and multiplications only, so that all machines make the same bits.
+ */
+#include "gpu/judge/distributions.h"
+
+#include "core/expr.h"
+#include "core/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sum of eight uniforms of 16 bits, scaled to mean 0 and deviation 1: the same bits everywhere. */
+static double normal(const struct dist *d, uint64_t at)
+{
+    uint64_t x = rng_at(d->seed, d->stream, 2 * at), y = rng_at(d->seed, d->stream, 2 * at + 1);
+    int64_t sum = 0;
+    for (int i = 0; i < 64; i += 16)
+        sum += (int64_t)((x >> i) & 0xffff) + (int64_t)((y >> i) & 0xffff);
+    return (double)(2 * sum - 8 * 65535) * (0x1p-17 * 1.2247448713915890);   /* sqrt(12/8) / 65536 / 2 */
+}
+
+static void fill_normal(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = d->mean + d->std * normal(d, (uint64_t)(first + i));
+}
+
+static void fill_uniform(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = d->low + (d->high - d->low) * rng_unit(d->seed, d->stream, (uint64_t)(first + i));
+}
+
+static void fill_constant(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    (void)first;
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = d->value;
+}
+
+static void fill_integers(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    uint64_t n = (uint64_t)(int64_t)(d->high - d->low) + 1;
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = d->low + (double)rng_below(d->seed, d->stream, (uint64_t)(first + i), n);
+}
+
+static void fill_outliers(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    fill_normal(d, first, count, ret);
+    for (int64_t i = 0; i < count; i++)
+        if (!rng_below(d->seed, ~d->stream, (uint64_t)(first + i), (uint64_t)d->every))
+            ret[i] *= d->scale;
+}
+
+static void fill_rows(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    fill_normal(d, first, count, ret);
+    int exponents = 0;
+    for (double x = d->low; x * 2 <= d->high; x *= 2)
+        exponents++;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t row = (uint64_t)((first + i) / d->row);
+        uint64_t exponent = rng_below(d->seed, ~d->stream, row, (uint64_t)exponents + 1);
+        double factor = ldexp(d->low, (int)exponent) * (1 + rng_unit(d->seed, ~d->stream, row + ((uint64_t)1 << 40)));
+        ret[i] *= factor < d->high ? factor : d->high;
+    }
+}
+
+/* A permutation of 0..n-1 without memory: four Feistel rounds over the next even number of bits, walked until inside. */
+static uint64_t permuted(uint64_t seed, uint64_t stream, uint64_t n, uint64_t x)
+{
+    int half = 1;
+    while (half < 31 && ((uint64_t)1 << (2 * half)) < n)
+        half++;
+    uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (uint64_t round = 0; round < 4; round++) {
+            uint64_t next = left ^ (rng_at(seed, stream + round + 1, right) & mask);
+            left = right;
+            right = next;
+        }
+        x = left << half | right;
+    } while (x >= n);
+    return x;
+}
+
+static void fill_distinct(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    int64_t padded = (int64_t)ceil(d->padding * (double)d->elements);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = (uint64_t)(first + i);
+        bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < padded || d->rank >= d->range;
+        ret[i] = pad ? d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)]
+                     : (double)(d->first + (int64_t)permuted(d->seed, d->stream, (uint64_t)d->range, (uint64_t)d->rank++));
+    }
+}
+
+static void fill_indices(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    int64_t padded = (int64_t)ceil(d->padding * (double)d->elements);
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t at = (uint64_t)(first + i);
+        bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < padded || !d->range;
+        ret[i] = pad ? d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)]
+                     : (double)(d->first + (int64_t)rng_below(d->seed, d->stream, at, (uint64_t)d->range));
+    }
+}
+
+enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32 };
+static const struct dist_kind {
+    const char *name;
+    void (*fill)(struct dist *d, int64_t first, int64_t count, double *ret);
+    unsigned takes;
+    bool floats, integers;      /* tensors it suits */
+    bool independent;           /* elements may change places */
+} dist_kinds[] = {
+    {"normal", fill_normal, TAKES_MEAN | TAKES_STD, true, false, true},
+    {"uniform", fill_uniform, TAKES_LOW, true, false, true},
+    {"constant", fill_constant, TAKES_VALUE, true, true, true},
+    {"integers", fill_integers, TAKES_LOW, true, true, true},
+    {"outliers", fill_outliers, TAKES_MEAN | TAKES_STD | TAKES_SCALE, true, false, true},
+    {"rows", fill_rows, TAKES_LOW, true, false, false},
+    {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
+    {"indices", fill_indices, TAKES_RANGE, false, true, false},
+};
+
+static const struct dist_kind *kind_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof dist_kinds / sizeof *dist_kinds; i++)
+        if (name && !strcmp(dist_kinds[i].name, name))
+            return &dist_kinds[i];
+    return NULL;
+}
+
+/* ---- what a regime may say ---- */
+
+static bool check_number(const json_t *doc, const char *key, bool needed, double least, double most, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(doc, key);
+    if (!value)
+        return !needed || err_set(err, ERR_INVALID, "%s: \"%s\" is missing", where, key);
+    if (!json_is_number(value) || !(json_number_value(value) >= least && json_number_value(value) <= most))
+        return err_set(err, ERR_INVALID, "%s/%s: must be a number from %g to %g", where, key, least, most);
+    return true;
+}
+
+static bool check_size(const json_t *doc, const char *key, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(doc, key);
+    if (!json_is_string(value) && !json_is_integer(value))
+        return err_set(err, ERR_INVALID, "%s/%s: must be an integer or an expression over the axes", where, key);
+    return true;
+}
+
+static bool check_padding(const json_t *doc, const char *where, struct err *err)
+{
+    if (!check_number(doc, "padding", false, 0, 1, where, err))
+        return false;
+    const json_t *values = json_object_get(doc, "padding_values");
+    if (!values)
+        return true;
+    if (!json_is_array(values) || !json_array_size(values) || json_array_size(values) > DIST_MAX_PADDING_VALUES)
+        return err_set(err, ERR_INVALID, "%s/padding_values: must be a list of 1 to %d integers", where, DIST_MAX_PADDING_VALUES);
+    for (size_t i = 0; i < json_array_size(values); i++)
+        if (!json_is_integer(json_array_get(values, i)))
+            return err_set(err, ERR_INVALID, "%s/padding_values/%zu: must be an integer", where, i);
+    return true;
+}
+
+static bool check_dist(const json_t *doc, const struct dist_kind *kind, const char *where, struct err *err)
+{
+    static const struct { const char *key; unsigned by; } known[] = {
+        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
+        {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)doc, key, value) {
+        bool found = false;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            found |= !strcmp(known[i].key, key) && (known[i].by & kind->takes);
+        if (!found)
+            return err_set(err, ERR_INVALID, "%s/%s: \"%s\" takes no such parameter", where, key, kind->name);
+    }
+    const double big = 1e30;
+    if ((kind->takes & TAKES_MEAN) && !check_number(doc, "mean", false, -big, big, where, err))
+        return false;
+    if ((kind->takes & TAKES_STD) && !check_number(doc, "std", true, 0, big, where, err))
+        return false;
+    if ((kind->takes & TAKES_VALUE) && !check_number(doc, "value", true, -big, big, where, err))
+        return false;
+    if ((kind->takes & TAKES_SCALE) && !(check_number(doc, "scale", true, -big, big, where, err) && check_number(doc, "every", true, 1, 1e9, where, err)))
+        return false;
+    if (kind->takes & TAKES_RANGE)
+        return check_size(doc, "low", where, err) && check_size(doc, "high", where, err) && check_padding(doc, where, err);
+    if (!(kind->takes & TAKES_LOW))
+        return true;
+    bool whole = kind->fill == fill_integers, rows = kind->fill == fill_rows;
+    double most = whole ? 1e9 : big;
+    if (!check_number(doc, "low", true, rows ? 1e-30 : -most, most, where, err) ||
+        !check_number(doc, "high", true, json_num(doc, "low", 0), most, where, err))
+        return false;
+    if (whole && (!json_is_integer(json_object_get(doc, "low")) || !json_is_integer(json_object_get(doc, "high"))))
+        return err_set(err, ERR_INVALID, "%s: the ends of \"integers\" must be integers", where);
+    return true;
+}
+
+bool dist_check(const json_t *doc, bool floats, const char *where, struct err *err)
+{
+    const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
+    if (!kind)
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, distinct, indices", where);
+    if (!(floats ? kind->floats : kind->integers))
+        return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", where, kind->name, floats ? "floats" : "integers");
+    return check_dist(doc, kind, where, err);
+}
+
+bool dist_independent(const json_t *doc)
+{
+    const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
+    return kind && kind->independent;
+}
+
+/* ---- for one tensor ---- */
+
+static bool size_of(const struct shape *s, const json_t *doc, const char *key, int64_t *ret, struct err *err)
+{
+    const json_t *value = json_object_get(doc, key);
+    if (json_is_integer(value)) {
+        *ret = json_integer_value(value);
+        return true;
+    }
+    return expr_eval(json_string_value(value), EXPR_SIZE, shape_lookup, (void *)(uintptr_t)s, ret, err);
+}
+
+bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err)
+{
+    ret->mean = json_num(doc, "mean", 0);
+    ret->std = json_num(doc, "std", 1);
+    ret->low = json_num(doc, "low", 0);
+    ret->high = json_num(doc, "high", 0);
+    ret->scale = json_num(doc, "scale", 1);
+    ret->value = json_num(doc, "value", 0);
+    ret->padding = json_num(doc, "padding", 0);
+    ret->every = (int64_t)json_num(doc, "every", 1);
+    ret->row = t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1;
+    ret->elements = t->elements;
+    const json_t *values = json_object_get(doc, "padding_values");
+    ret->padding_count = values ? (int)json_array_size(values) : 1;
+    for (int i = 0; values && i < ret->padding_count; i++)
+        ret->padding_values[i] = json_number_value(json_array_get(values, (size_t)i));
+    ret->kind = kind_find(json_str(doc, "dist", ""));
+    if (!(ret->kind->takes & TAKES_RANGE))
+        return true;
+    int64_t high;
+    if (!size_of(s, doc, "low", &ret->first, err) || !size_of(s, doc, "high", &high, err)) {
+        if (err)
+            err->code = ERR_UNPROCESSABLE;
+        return err_wrap(err, "operator %s: distribution of %s", s->op->name, t->spec->name);
+    }
+    ret->range = high >= ret->first ? high - ret->first + 1 : 0;
+    return true;
+}
+
+void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret) { d->kind->fill(d, first, count, ret); }

@@ -1,0 +1,27 @@
+/*
+ * Distributions of one tensor's elements, as op.json's regimes name them (inputs.h says how). Pure; any thread.
+ */
+#pragma once
+#include "core/shape.h"
+
+#define DIST_MAX_PADDING_VALUES 8
+
+struct dist_kind;
+struct dist {
+    const struct dist_kind *kind;
+    double mean, std, low, high, scale, value, padding;
+    int64_t every, row, first, range, elements;      /* first, range: distinct values are first .. first + range - 1 */
+    int64_t rank;                                    /* distinct: values given so far */
+    int padding_count;
+    double padding_values[DIST_MAX_PADDING_VALUES];
+    uint64_t seed, stream;
+};
+
+/* ERR_INVALID, with `where` in front: no such distribution, not for such tensors, a parameter that is missing, senseless or unknown. */
+bool dist_check(const json_t *doc, bool floats, const char *where, struct err *err) MUST_CHECK;
+/* Elements may change places. */
+bool dist_independent(const json_t *doc);
+/* Of a distribution that passed the check; seed and stream are the caller's to set. ERR_UNPROCESSABLE: an expression has no value here. */
+bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err) MUST_CHECK;
+/* Elements `first` to first + count - 1, in order from 0. */
+void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret);
