@@ -177,7 +177,11 @@ struct warp {
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
 
-struct barrier { uint32_t arrived, waiting, threads, expected, popc; bool all, any, in_use; };
+struct barrier {
+    uint32_t arrived, waiting, threads, expected, popc;
+    uint32_t last_warps, last_clock;    /* who met here the last time, and the clock that they have had since */
+    bool all, any, in_use;
+};
 struct block {
     struct worker *worker;
     uint32_t index[3];
