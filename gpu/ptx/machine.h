@@ -170,6 +170,7 @@ struct warp {
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
+    bool sent;                  /* stored to global memory since it last released anything to its cluster */
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     struct saved *saved;        /* call.c */
     uint32_t saved_count;
