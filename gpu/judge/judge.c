@@ -108,6 +108,7 @@ void judge_free(struct judge *j)
     free(j->python);
     json_decref(j->calibration);
     json_decref(j->modes);
+    json_decref(j->records);
     json_decref(j->occasions);
     json_decref(j->canaries);
     json_decref(j->figures);
