@@ -117,6 +117,7 @@ static void arena_done(struct arena *a)
     for (int i = 0; i < a->count; i++) {
         free(a->list[i].data);
         free(a->list[i].initialised);
+        free(a->list[i].tags);
         free(a->frozen[i]);
     }
 }
@@ -159,6 +160,8 @@ static void lay_out(const struct device_program *p, const struct device_run *how
             .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);
         to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
+        if (b->writable && b->tensor && how->sample_budget && !p->whole)
+            to->tags = memset(xalloc_large(bytes ? bytes : 1), 0, bytes);
         if (b->output) {
             to->initialised = xalloc(bytes / 8 + 8);
             fill_pattern(to->data, bytes, how->poison);
@@ -360,6 +363,7 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
         cleanup(ptx_depth) struct ptx_depth depth = {.device = p->row, .by_line = true};
         options.depth = p->counted[i] || how->explore ? NULL : &depth;
         options.sample = sample_of(p, how, i);
+        options.tag = DEVICE_TAG(i, 0);
         if (!ptx_run(p->module, &launch, a->list, a->count, &options, &finding, &ret->counts[i], err))
             return false;
         if (finding.kind != PTX_CLEAN)
@@ -369,6 +373,10 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             return fault_set(fault, VERDICT_RACE, NULL,
                              "step %d (%.60s) may begin before step %d has ended, and no thread of it waits for that (griddepcontrol.wait)", i,
                              s->kernel, i - 1);
+        for (int t = 0; t < p->tensor_count; t++) {
+            ret->drawn_bytes[i][t] = a->list[t].drawn_bytes;
+            ret->drawn_squares[i][t] = a->list[t].drawn_squares;
+        }
         const bool in_part = ret->counts[i].blocks < blocks_of(s);
         bool stale = false;
         take_account(p, a, in_part, written, old, &stale);
@@ -410,6 +418,24 @@ static bool run_all(struct device_program *p, const struct device_run *how, int 
     return true;
 }
 
+/* An element is its last store's, and nobody's if a byte of it was not stored. */
+static void take_tags(const struct device_program *p, const struct arena *a, struct device_run_result *ret)
+{
+    for (int t = 0; t < p->tensor_count; t++) {
+        const struct tensor *x = &p->tensors[t];
+        const int64_t size = dtype_bytes(x->dtype);
+        if (!a->list[t].tags)
+            continue;
+        ret->tags[t] = xalloc_large((size_t)x->elements + 1);
+        for (int64_t i = 0; i < x->elements; i++) {
+            const uint8_t *at = a->list[t].tags + tensor_offset(x, i) * size;
+            ret->tags[t][i] = at[0];
+            for (int64_t k = 1; k < size; k++)
+                ret->tags[t][i] = at[k] ? ret->tags[t][i] : 0;
+        }
+    }
+}
+
 static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
                     struct device_fault *fault, struct err *err)
 {
@@ -430,6 +456,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
     for (int t = 0; t < p->tensor_count; t++)
         if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
             memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
+    if (ret->sampled)
+        take_tags(p, &a, ret);
     ret->step_count = p->plan.step_count;
     ret->line_count = p->line_count;
     memcpy(ret->lines, p->lines, sizeof ret->lines);
