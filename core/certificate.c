@@ -66,6 +66,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
     X("phases/#retest/occasions/*/ratio/median", POSITIVE, RETESTED) X("phases/#retest/occasions/*/decision", TEXT, RETESTED)    \
+    X("phases/#retest/occasions/*/device/name", TEXT, RETESTED | MEASURED)                                                        \
+    X("phases/#retest/occasions/*/device/uuid", TEXT, RETESTED | MEASURED)                                                        \
     X("phases/#retest/occasions/*/regimes/*/seed", SEED, RETESTED) X("phases/#retest/occasions/*/poisons/*", SEED, RETESTED)     \
     X("phases/#retest/occasions/*/regimes/*/tensors/*/tensor", TEXT, RETESTED)                                                   \
     X("phases/#retest/occasions/*/processes/candidate/pid", POSITIVE, RETESTED)                                                  \
@@ -209,6 +211,22 @@ static bool check_regimes(const json_t *regimes, struct err *err)
     return true;
 }
 
+/* Every occasion was on a card of one model and driver: pairs of several are not pooled. Which card of them it was may differ. */
+static bool check_cards(const json_t *c, const json_t *retest, struct err *err)
+{
+    static const char *const keys[] = {"name", "target", "driver"};
+    const json_t *device = json_object_get(c, "device");
+    size_t i;
+    json_t *occasion;
+    json_array_foreach(json_object_get(retest, "occasions"), i, occasion)
+        for (size_t k = 0; json_object_get(occasion, "device") && k < sizeof keys / sizeof *keys; k++) {
+            const char *here = json_str(json_object_get(occasion, "device"), keys[k], ""), *there = json_str(device, keys[k], "");
+            if (strcmp(here, there) != 0)
+                return err_set(err, ERR_INVALID, "occasion %zu: the %s of its device is \"%.60s\", of the certificate's \"%.60s\"", i + 1, keys[k], here, there);
+        }
+    return true;
+}
+
 /* A measured retest has three occasions, and what is published is what came of all of them. */
 static bool check_retest(const json_t *c, struct err *err)
 {
@@ -220,6 +238,8 @@ static bool check_retest(const json_t *c, struct err *err)
         return true;
     if (measured && (count < CERTIFICATE_OCCASIONS || json_int(json_object_get(c, "timing"), "occasions_pooled", 0) != (json_int_t)count))
         return err_set(err, ERR_INVALID, "its retest has %zu occasions, not all of them in the published figure: there must be %d", count, CERTIFICATE_OCCASIONS);
+    if (!check_cards(c, retest, err))
+        return false;
     return (ratio <= published * 1.000001 && ratio >= published * 0.999999) ||
            err_set(err, ERR_INVALID, "the published speed-up (%.6g) is not the retest's (%.6g)", published, ratio);
 }

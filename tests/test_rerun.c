@@ -102,6 +102,7 @@ static void make_measured(json_t *c)
     json_array_foreach(occasions, i, occasion) {
         cleanup(str) char *text = xfmt(timing, n, n);
         json_put(occasion, "figures", json_loads(text, 0, NULL));
+        json_put(occasion, "device", json_deep_copy(json_object_get(c, "device")));
         n++;
     }
 }

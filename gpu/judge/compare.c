@@ -306,12 +306,32 @@ static void judge_gaps(struct walk *w)
     compare_fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
 }
 
+/* Blocks write pieces of rows: how short they are, and which place in a row belongs to none. */
+static void look_at_pieces(const struct tensor *t, const uint8_t *written, struct compare_result *ret)
+{
+    const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
+    cleanup(mem) void *memory = xalloc((size_t)row + 1);
+    uint8_t *met = memory;
+    int64_t shortest = row, run = 0;
+    for (int64_t i = 0; i < t->elements; i++) {
+        const bool is = written[i], ends = run && (!is || i % row == 0);
+        met[i % row] |= is;
+        shortest = ends && run < shortest ? run : shortest;
+        run = !is ? 0 : i % row ? run + 1 : 1;
+    }
+    for (int64_t at = 0; at < row && ret->unmet_place < 0; at++)
+        ret->unmet_place = met[at] ? -1 : at;
+    ret->shortest_piece = row ? (double)shortest / (double)row : 0;
+}
+
 void compare_tensor(const struct compare_case *c, struct compare_result *ret)
 {
     const struct tensor *t = c->tensor;
     cleanup(mem) void *memory = xalloc(sizeof(struct walk));
     struct walk *w = memory;
-    *ret = (struct compare_result){.code = VERDICT_OK, .baseline_worst = c->baseline ? 0 : -1, .baseline_rms = -1, .ratio = -1};
+    *ret = (struct compare_result){.code = VERDICT_OK, .baseline_worst = c->baseline ? 0 : -1, .baseline_rms = -1, .ratio = -1, .unmet_place = -1};
+    if (c->written)
+        look_at_pieces(t, c->written, ret);
     w->c = c;
     w->ret = ret;
     w->worst_at = -1;

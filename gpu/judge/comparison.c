@@ -76,7 +76,7 @@ static bool judge_outputs(struct judge *j, struct judge_side *s, int regime, con
             return side_verdict(j, s, v, err);
         }
     }
-    return sampled_enough(j, s, covers, phase, v, err);
+    return sampled_enough(j, s, results, covers, phase, v, err);
 }
 
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison,

@@ -6,7 +6,7 @@
  * How much that is: blocks that run in any case (the first, the corners) are known. What they have not stored of the elements that the
  * reference changes is the others' work, of which n of N were drawn: they must have stored n / N of it. Blocks do not all store alike, so
  * what was drawn spreads; how far, the drawn ones themselves say (the sum of their squares), and it is allowed up to a limit. A kernel that
- * leaves out a part of its rows, or of each row, lacks that part here.
+ * leaves out a part of its rows, or of each row, lacks that part here. Nor may a place in the rows be one that no block writes.
  */
 #include "gpu/judge/internal.h"
 
@@ -18,6 +18,7 @@
 #define SPREADS 3.0             /* standard deviations less are chance */
 #define MOST_SPREAD 0.15        /* and never more than this */
 #define FEW_DRAWN 64            /* so few draws have no spread to speak of: alike they must be */
+#define CHANCES 16              /* that any place of a row had to be written: e^-16 that an honest plan misses it */
 #define LEAST_DRAWN 48          /* draws, where no smaller shape was run whole */
 
 void sampled_forget(struct judge_side *s)
@@ -195,12 +196,27 @@ static bool sampled_stands(struct judge *j, struct judge_side *s, const char *ph
     return true;
 }
 
-bool sampled_enough(struct judge *j, struct judge_side *s, const struct sampled_cover *covers, const char *phase, struct verdict *v, struct err *err)
+/* A place of the rows that none of the blocks writes. */
+static bool all_places(struct judge *j, struct judge_side *s, int t, const struct compare_result *r, const char *phase, struct verdict *v, struct err *err)
+{
+    int64_t blocks = INT64_MAX;
+    for (int i = 0; i < s->plan.step_count; i++)
+        if (!s->plan.steps[i].is_memset && count_of(s, i, "blocks") < blocks)
+            blocks = count_of(s, i, "blocks");
+    if (j->op->tensors[t].role != OP_OUTPUT || r->unmet_place < 0 || (double)blocks * r->shortest_piece < CHANCES)
+        return true;
+    return refuse(j, s, phase, v, err, "of %lld stores element %lld of no row of %s", (long long)blocks, (long long)r->unmet_place, j->op->tensors[t].name);
+}
+
+bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const struct sampled_cover *covers, const char *phase,
+                    struct verdict *v, struct err *err)
 {
     for (int t = 0; t < j->op->tensor_count && s->sampled; t++) {
         const struct tensor *tensor = &j->tensors[t];
         const struct sampled_cover *c = &covers[t];
         double known, spread, draws;
+        if (tensor->spec->role != OP_INPUT)
+            STEP(all_places(j, s, t, &results[t], phase, v, err));
         if (tensor->spec->role == OP_INPUT || !tensor->elements || (!c->changed && tensor->spec->role == OP_INOUT))
             continue;
         const double found = expected(s, t, c, &known, &spread, &draws), rest = (double)c->changed - known;
