@@ -294,7 +294,24 @@ static uint64_t blocks_of(const struct plan_step *s)
     return (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
 }
 
-/* Before step i: whether it runs whole, and if not, as what. */
+static bool same_grid(const struct plan_step *a, const struct plan_step *b)
+{
+    return !memcmp(a->grid, b->grid, sizeof a->grid) && !memcmp(a->cluster, b->cluster, sizeof a->cluster);
+}
+
+/* The first step of which a sample ran; -1: none. */
+static int first_sampled(const struct device_program *p, int before)
+{
+    for (int i = 0; i < before; i++)
+        if (p->sample[i].taken)
+            return i;
+    return -1;
+}
+
+/*
+ * Before step i: whether it runs whole, and if not, as what. After a step of which a sample ran, the same blocks: others would find nothing
+ * to read. Where the grid is another one, all begin, and those that need what is missing end.
+ */
 static struct ptx_sample *sample_of(struct device_program *p, const struct device_run *how, int i)
 {
     struct ptx_sample *s = &p->sample[i];
@@ -302,7 +319,15 @@ static struct ptx_sample *sample_of(struct device_program *p, const struct devic
         return NULL;
     if (p->settled)
         return s->taken ? s : NULL;
+    const int first = first_sampled(p, i);
     ptx_sample_done(s);
+    if (first >= 0 && same_grid(&p->plan.steps[first], &p->plan.steps[i])) {
+        *s = p->sample[first];
+        s->list = memcpy(xarray(s->count + 1, sizeof *s->list), s->list, s->count * sizeof *s->list);
+        return s;
+    }
+    if (first >= 0)
+        return NULL;
     *s = (struct ptx_sample){.budget = how->sample_budget, .cpu_ns = how->sample_cpu_ns, .seed = rng_mix(how->sample_seed + (uint64_t)i), .rows = i + 1 < p->plan.step_count};
     return s;
 }

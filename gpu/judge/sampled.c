@@ -18,8 +18,9 @@
 #define SPREADS 3.0             /* standard deviations less are chance */
 #define MOST_SPREAD 0.15        /* and never more than this */
 #define FEW_DRAWN 64            /* so few draws have no spread to speak of: alike they must be */
+#define LEAST_ROWS 8            /* of clusters, that are then drawn as one: gpu/ptx/sample.c */
 #define CHANCES 16              /* that any place of a row had to be written: e^-16 that an honest plan misses it */
-#define LEAST_DRAWN 48          /* draws, where no smaller shape was run whole */
+#define LEAST_DRAWN 40          /* draws, where no smaller shape was run whole */
 
 void sampled_forget(struct judge_side *s)
 {
@@ -116,7 +117,8 @@ static double spread_of(const struct judge_side *s, int step, int t, const struc
     const double cluster = (p->cluster[0] ? p->cluster[0] : 1) * (double)(p->cluster[1] ? p->cluster[1] : 1) * (p->cluster[2] ? p->cluster[2] : 1);
     const double bytes = json_number_value(json_array_get(pair, 0)), squares = json_number_value(json_array_get(pair, 1));
     const double n = (double)share->drawn / cluster, mean = n > 0 ? bytes / n : 0;
-    const double wide = step + 1 < s->plan.step_count ? (double)p->grid[0] / (p->cluster[0] ? p->cluster[0] : 1) : 1;
+    const bool by_rows = step + 1 < s->plan.step_count && (int64_t)p->grid[1] * p->grid[2] >= LEAST_ROWS;
+    const double wide = by_rows ? (double)p->grid[0] / (p->cluster[0] ? p->cluster[0] : 1) : 1;
     if (!(mean > 0) || !(n > 1))
         return 0;
     const double variance = squares / n - mean * mean;

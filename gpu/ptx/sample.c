@@ -128,7 +128,7 @@ static bool choose(struct machine *m, uint64_t done, double used)
     uint64_t size[3];
     grid_size(m, size);
     const uint64_t all = size[0] * size[1] * size[2], wide = s->rows && all / size[0] >= 2 * LEAST_DRAWN ? size[0] : 1;
-    const double each = used / (double)done, wish = 1.0 / SHARE - used;
+    const double left = 1.0 / SHARE - used, each = used / (double)done, wish = left > 0.5 / PILOT ? left : 0.5 / PILOT;
     if (each * (double)all <= 1)
         return false;
     uint64_t wanted = wish > each ? (uint64_t)(wish / each) / wide : 0;
