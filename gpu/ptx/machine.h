@@ -248,6 +248,7 @@ struct machine {
     bool check_races, shared_races_only, lenient;
     uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
     uint64_t warp_first;                /* says in which places of a multiprocessor a block's warps are; 0: in the first */
+    uint64_t graph_exec;                /* 0: as if launched alone */
     uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;

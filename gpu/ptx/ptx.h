@@ -92,6 +92,7 @@ struct ptx_kernel {
 int ptx_kernel_count(const struct ptx_module *m);
 bool ptx_kernel_get(const struct ptx_module *m, int index, struct ptx_kernel *ret);
 bool ptx_kernel_find(const struct ptx_module *m, const char *name, struct ptx_kernel *ret);
+#define PTX_MAX_VARIABLES 4096        /* more of them the scan refuses */
 /* Variables at module scope that a launch could reach: .global and .const. False: no more. */
 struct ptx_variable { const char *name; uint64_t bytes; bool is_constant; };
 bool ptx_variable_get(const struct ptx_module *m, int index, struct ptx_variable *ret);
