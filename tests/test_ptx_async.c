@@ -317,12 +317,9 @@ static const char *const beyond[] = {
     "tcgen05.wait::ld.sync.aligned;",
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%rd1];",
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64;",
-    "wgmma.fence.sync.aligned;",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd2, %p1, 1, 1, 0, 1;",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, %rd2, 1, -1, 1, 0;",
     "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8.satfinite {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1;",
-    "wgmma.commit_group.sync.aligned;",
-    "wgmma.wait_group.sync.aligned 0;",
 };
 
 static void what_is_not_emulated(void)

@@ -34,7 +34,7 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
     X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)         \
     X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors) X(dram_load_sectors)        \
-    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles)
+    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {
@@ -225,6 +225,31 @@ static void put_intact(const struct child_state *s, json_t *doc, bool guards_int
         json_put_str(doc, "changed", s->op->tensors[changed].name);
 }
 
+/* Of a sample: what the drawn blocks of each step stored, by tensor: [[[bytes, squares], ...], ...]. */
+static json_t *stores_encode(const struct child_state *s)
+{
+    json_t *steps = json_array();
+    for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++) {
+        json_t *one = json_array();
+        for (int t = 0; t < s->op->tensor_count; t++)
+            json_array_append_new(one, json_pack("[f,f]", s->last.drawn_bytes[i][t], s->last.drawn_squares[i][t]));
+        json_array_append_new(steps, one);
+    }
+    return steps;
+}
+
+/* And who stored which element. */
+static bool send_tags(struct child_state *s, struct err *err)
+{
+    bool ok = true;
+    for (int t = 0; t < s->op->tensor_count && ok; t++)
+        if (s->op->tensors[t].role != OP_INPUT)
+            ok = s->last.tags[t] ? wire_send_blob(CHILD_FD, "tags", s->last.tags[t], (size_t)s->tensors[t].elements, err)
+                                 : err_set(err, ERR_INTERNAL, "nobody knows who stored %s", s->op->tensors[t].name);
+    device_tags_done(&s->last);
+    return ok;
+}
+
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!child_loaded(s, err))
@@ -259,12 +284,14 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     if (s->ran) {
         put_intact(s, doc, s->last.guards_intact);
         json_put_bool(doc, "sampled", s->last.sampled);
+        if (s->last.sampled)
+            json_put(doc, "stores", stores_encode(s));
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
         for (int i = 0; i < s->last.line_count && i < DEVICE_MAX_LINES; i++)
             json_array_append_new(lines, child_line_encode(&s->last.lines[i]));
     }
-    return child_answer(doc, err);
+    return child_answer(doc, err) && (!s->ran || !s->last.sampled || send_tags(s, err));
 }
 
 bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)

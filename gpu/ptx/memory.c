@@ -344,6 +344,8 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
+        if (p.region)
+            tag_store(k, p.region, p.offset, bytes);
         for (unsigned at = 0; kept && at < bytes; at += i->size)
             stale_stored(w, &p, at, i->size, was + at, was_written);
     }
@@ -426,6 +428,8 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
+    if (p.region)
+        tag_store(k, p.region, p.offset, all);
     return true;
 }
 
