@@ -22,6 +22,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("digests/source", DIGEST, ALWAYS) X("digests/ptx", DIGEST, ALWAYS) X("digests/cubin", DIGEST, ALWAYS)                      \
     X("digests/plan", DIGEST, ALWAYS) X("digests/op", DIGEST, ALWAYS) X("digests/candidate", DIGEST, ALWAYS)                     \
     X("digests/baseline", DIGEST, COMPARED) X("digests/baseline_ptx", DIGEST, COMPARED) X("digests/baseline_cubin", DIGEST, COMPARED) \
+    X("digests/baseline_source", DIGEST, COMPARED) X("baseline/of", TEXT, COMPARED) X("baseline/program/plan/steps", LIST, COMPARED) \
     X("plan/steps", LIST, ALWAYS) X("program/language", TEXT, ALWAYS) X("program/plan/steps", LIST, ALWAYS)                      \
     X("preconditions/target", TEXT, ALWAYS) X("options", TEXT, ALWAYS) X("resources", LIST, ALWAYS)                              \
     X("evidence", TEXT, ALWAYS) X("mode", TEXT, ALWAYS) X("verdict", TEXT, ALWAYS)                                               \
@@ -66,6 +67,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
     X("phases/#retest/occasions/*/ratio/median", POSITIVE, RETESTED) X("phases/#retest/occasions/*/decision", TEXT, RETESTED)    \
+    X("phases/#retest/occasions/*/device/name", TEXT, RETESTED | MEASURED)                                                        \
+    X("phases/#retest/occasions/*/device/uuid", TEXT, RETESTED | MEASURED)                                                        \
     X("phases/#retest/occasions/*/regimes/*/seed", SEED, RETESTED) X("phases/#retest/occasions/*/poisons/*", SEED, RETESTED)     \
     X("phases/#retest/occasions/*/regimes/*/tensors/*/tensor", TEXT, RETESTED)                                                   \
     X("phases/#retest/occasions/*/processes/candidate/pid", POSITIVE, RETESTED)                                                  \
@@ -122,6 +125,11 @@ static const json_t *phase_in(const json_t *phases, const char *name, size_t siz
 const json_t *certificate_phase(const json_t *certificate, const char *name)
 {
     return phase_in(json_object_get(certificate, "phases"), name, strlen(name));
+}
+
+const char *certificate_baseline_of(const json_t *certificate)
+{
+    return json_str(json_object_get(certificate, "baseline"), "of", "");
 }
 
 /* Whether every element that the path names is of the kind. Recursion is as deep as the path is long. */
@@ -209,6 +217,22 @@ static bool check_regimes(const json_t *regimes, struct err *err)
     return true;
 }
 
+/* Every occasion was on a card of one model and driver: pairs of several are not pooled. Which card of them it was may differ. */
+static bool check_cards(const json_t *c, const json_t *retest, struct err *err)
+{
+    static const char *const keys[] = {"name", "target", "driver"};
+    const json_t *device = json_object_get(c, "device");
+    size_t i;
+    json_t *occasion;
+    json_array_foreach(json_object_get(retest, "occasions"), i, occasion)
+        for (size_t k = 0; json_object_get(occasion, "device") && k < sizeof keys / sizeof *keys; k++) {
+            const char *here = json_str(json_object_get(occasion, "device"), keys[k], ""), *there = json_str(device, keys[k], "");
+            if (strcmp(here, there) != 0)
+                return err_set(err, ERR_INVALID, "occasion %zu: the %s of its device is \"%.60s\", of the certificate's \"%.60s\"", i + 1, keys[k], here, there);
+        }
+    return true;
+}
+
 /* A measured retest has three occasions, and what is published is what came of all of them. */
 static bool check_retest(const json_t *c, struct err *err)
 {
@@ -220,6 +244,8 @@ static bool check_retest(const json_t *c, struct err *err)
         return true;
     if (measured && (count < CERTIFICATE_OCCASIONS || json_int(json_object_get(c, "timing"), "occasions_pooled", 0) != (json_int_t)count))
         return err_set(err, ERR_INVALID, "its retest has %zu occasions, not all of them in the published figure: there must be %d", count, CERTIFICATE_OCCASIONS);
+    if (!check_cards(c, retest, err))
+        return false;
     return (ratio <= published * 1.000001 && ratio >= published * 0.999999) ||
            err_set(err, ERR_INVALID, "the published speed-up (%.6g) is not the retest's (%.6g)", published, ratio);
 }

@@ -11,3 +11,5 @@ typedef bool card_turn_cancelled(void *ctx);
  * where cancelled (may be NULL) says so, ERR_UNAVAILABLE where the file cannot be opened.
  */
 bool card_turn_wait(const char *path, card_turn_cancelled *cancelled, void *ctx, int *ret_fd, struct err *err) MUST_CHECK;
+/* The same without waiting: ERR_CONFLICT where somebody else has it. */
+bool card_turn_try(const char *path, int *ret_fd, struct err *err) MUST_CHECK;

@@ -33,12 +33,12 @@ static const struct { const char *name, *value; size_t at; const char *text; } f
     {"--ops-dir", "DIR", FLAG(ops_dir), "the operators' folders (default: $PROTEUS_OPS_DIR, else beside the program)"},
     {"--cuda-home", "DIR", FLAG(cuda_home), "the CUDA toolkit (default: $CUDA_HOME, else /usr/local/cuda)"},
     {"--python", "PROGRAM", FLAG(python), "the python whose Triton compiles candidates in Triton (default: $PROTEUS_PYTHON, else python3)"},
-    {"--device", "NAME", FLAG(device), "auto, sim, or cuda:N (default: auto); selftest: also several cards, comma between (default: sim)"},
+    {"--device", "NAME", FLAG(device), "auto, sim, cuda:N, or several cards, comma between: a retest goes to another than the first where one is free (default: auto; selftest: sim)"},
     {"--sandbox-minimum", "LEVEL", FLAG(sandbox_minimum),
      "none, limits, filtered or isolated: refuse to run below it (default: none)"},
     {"--need", "LIST", FLAG(need), "what a verdict on a card must rest on: audit, watch, private-memory, emulation, or none (default: " NEEDS_DEFAULT ")"},
     {"--threads", "N", FLAG(threads), "host threads of the emulator (default: one a CPU)"},
-    {"--card-lock", "FILE", FLAG(card_lock), "judgements that share a card share this file, and take turns (default: the card is ours)"},
+    {"--card-lock", "FILE", FLAG(card_lock), "judgements that share cards share this file, \".cuda:N\" behind it for each, and take turns (default: the cards are ours)"},
     {"--shape", "JSON|@FILE", FLAG(shape), "judge-file: {\"op\",\"axes\",\"dtypes\"?,\"target\"?}"},
     {"--candidate", "FILE", FLAG(candidate),
      "judge-file: a candidate as JSON, or a folder with baseline.json and baseline.cu"},
@@ -496,12 +496,23 @@ static bool load_ops(const struct options *o, struct op_set *ret, struct err *er
     return op_set_load(dir, ret, err);
 }
 
+static void print_help_command(size_t which)
+{
+    printf("usage: proteus-gpu %s %s\n%s\n\n", commands[which].name, commands[which].arguments, commands[which].text);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        printf("  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
+}
+
 static int run_command(size_t which, int argc, char **argv)
 {
     cleanup(mem) void *arguments = xarray((size_t)argc, sizeof(char *));
     cleanup(op_set) struct op_set ops = {0};
     struct options o = {.arguments = arguments};
     struct err err = {0};
+    if (argc > 2 && strcmp(argv[2], "--help") == 0) {
+        print_help_command(which);
+        return 0;
+    }
     if (!parse_flags(argc, argv, &o))
         return 2;
     char *end = NULL;

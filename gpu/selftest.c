@@ -1,7 +1,7 @@
 /*
  * A thread a job, each waiting for a judge of its own (gpu/spawn.h): what a case does to a judge it does to that one only. On a card the
  * judges share a lock (gpu/card_turn.h): compilers, emulator and references of many work side by side, and one at a time has the card, so
- * that what one does to it reaches no other. With several cards the threads are dealt out to them.
+ * that what one does to it reaches no other. With several cards the threads are dealt out to them, and a retest goes to another one that is free.
  *
  * Results are lines of JSON: --resume reads those that are there, skips their cases, and adds the new ones, so that shards may share a file.
  * What another build of this program has judged is judged again: two builds' lines in one sum would say what neither of them does.
@@ -177,8 +177,15 @@ static bool take_places(struct selftest *s, struct err *err)
                 return err_errno(err, ERR_INTERNAL, "a folder for the cards' locks");
             }
         }
-        p->card_lock = base ? xfmt("%s.%s", base, p->device) : xfmt("%s/%s", s->scratch, p->device);
+        p->lock_base = base ? xstrdup(base) : xfmt("%s/card", s->scratch);
+        p->card_lock = xfmt("%s.%s", p->lock_base, p->device);
     }
+    for (int i = 0; i < s->place_count; i++)            /* its own first */
+        for (int k = 0; k < s->place_count; k++) {
+            struct selftest_place *p = &s->places[i];
+            const size_t n = strlen(p->devices);
+            snprintf(p->devices + n, sizeof p->devices - n, "%s%s", k ? "," : "", s->places[(i + k) % s->place_count].device);
+        }
     return s->place_count > 0 || err_set(err, ERR_INVALID, "--device is empty");
 }
 
@@ -188,6 +195,7 @@ static void places_done(struct selftest *s)
         if (s->scratch[0] && s->places[i].card_lock)
             unlink(s->places[i].card_lock);
         free(s->places[i].card_lock);
+        free(s->places[i].lock_base);
     }
     if (s->scratch[0])
         rmdir(s->scratch);

@@ -43,8 +43,8 @@ static json_t *task_of(const struct shape *shape, json_t *candidate, json_t *bas
 /* A failure of ours may pass: once more. */
 static bool judge(const struct selftest_ask *a, const struct selftest_place *at, const json_t *task, struct judge_answer *ret, struct err *err)
 {
-    const struct spawn_config config = {.program = a->program, .ops_dir = a->o->ops_dir, .cuda_home = a->o->cuda_home, .device = at->device,
-                                        .sandbox_minimum = a->o->sandbox_minimum, .need = a->o->need, .threads = a->threads, .card_lock = at->card_lock,
+    const struct spawn_config config = {.program = a->program, .ops_dir = a->o->ops_dir, .cuda_home = a->o->cuda_home, .device = at->devices,
+                                        .sandbox_minimum = a->o->sandbox_minimum, .need = a->o->need, .threads = a->threads, .card_lock = at->lock_base,
                                         .wall_limit_ns = CASE_WALL_NS};
     struct err first = {0};
     return spawn_judge(&config, task, NULL, NULL, NULL, ret, &first) || spawn_judge(&config, task, NULL, NULL, NULL, ret, err);
@@ -63,7 +63,7 @@ static char *ptx_of(const struct judge_answer *a)
 /* On the emulator whatever the device: its text is wanted, and each judgement runs it on the device again. */
 static char *baseline_judge(struct selftest_ask *a, const struct shape *shape, json_t *baseline, struct err *err)
 {
-    static const struct selftest_place sim = {.device = "sim"};
+    static const struct selftest_place sim = {.device = "sim", .devices = "sim"};
     cleanup(json) json_t *task = task_of(shape, baseline, NULL, "triage");
     cleanup(judge_answer) struct judge_answer answer = {0};
     if (!judge(a, &sim, task, &answer, err))
@@ -154,7 +154,7 @@ static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, 
 /* Where it looks at another shape: compiled for that one, by a judge whose verdict is of no interest. */
 static bool naive_shape(struct selftest_ask *a, const struct selftest_case *c, struct shape *shape, char **ptx, struct err *err)
 {
-    static const struct selftest_place sim = {.device = "sim"};
+    static const struct selftest_place sim = {.device = "sim", .devices = "sim"};
     const json_t *axes = json_object_get(c->doc, "naive_axes");
     if (!axes)
         return true;

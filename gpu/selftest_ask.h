@@ -13,7 +13,11 @@ struct selftest_ask {
     int baseline_count;
     struct selftest_baseline *baselines;
 };
-struct selftest_place { char device[16]; char *card_lock; };    /* card_lock: NULL on the emulator */
+/*
+ * Where the jobs of a thread are judged: a card of its own, the others behind it for retests; with a lock each, lock_base with the device's
+ * name behind it, of which card_lock is its own card's. NULL on the emulator.
+ */
+struct selftest_place { char device[16], devices[128]; char *lock_base, *card_lock; };
 
 void selftest_ask_init(struct selftest_ask *a, const struct selftest_options *o, const char *program, const char *threads);
 void selftest_ask_done(struct selftest_ask *a);

@@ -16,13 +16,13 @@ struct spawn_config {
     const char *python;             /* for candidates in Triton; NULL: the judge looks */
     const char *sandbox_minimum;    /* "none", "limits", "filtered", "isolated"; NULL: none */
     const char *need;               /* what a verdict on a card must rest on (gpu/judge/judge.h); NULL: the judge's default */
-    const char *device;             /* "auto", "sim", "cuda:N" */
+    const char *device;             /* "auto", "sim", "cuda:N"; several cards, comma between */
     const char *threads;            /* of its emulator; NULL: one a CPU */
-    const char *card_lock;          /* file that judges of one card share; NULL: there is one at a time */
+    const char *card_lock;          /* file that judges of one host share, ".cuda:N" behind it for each card; NULL: there is one at a time */
     int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
 };
 
-struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin" */
+struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin", "baseline" (its source) */
 struct judge_answer {
     struct verdict verdict;
     json_t *figures;                /* time_ns, speedup{median,low,high}, evidence, mode, resources, bound, ... (see judge/figures) */

@@ -23,7 +23,7 @@
     T(python, "python", NULL, false, "the python whose Triton compiles candidates in Triton; default: python3")                \
     T(need, "need", "audit,watch,private-memory", false, "what a verdict on a card must rest on, else it is held: audit, watch, private-memory, emulation; or none") \
     T(sandbox_minimum, "sandbox-minimum", "none", false, "refuse to judge below this level: none, limits, filtered, isolated")    \
-    T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N")                                                     \
+    T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N; several cards, comma between, for retests")         \
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \
     T(admin_token, "admin-token", NULL, true, "an admin's token, pk_ID_SECRET, valid as long as it is set; better in a file")     \
     T(admin_token_file, "admin-token-file", NULL, false, "a file that holds such a token")                                        \
@@ -73,7 +73,7 @@
     N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
     N(estimates, "estimates", 48, 0, 256, "settings", "estimated by the emulator before the first of a shape is measured; 0: none")  \
     N(estimate_processes, "estimate-processes", 0, 0, 16, "processes", "that make them at once; 0: one for every two processors")   \
-    T(card_lock, "card-lock", NULL, false, "a file that judges of one card share, so that one has it at a time; default: card.lock in --data, with --runner none") \
+    T(card_lock, "card-lock", NULL, false, "a file that judges of one host share, so that one has a card at a time (.cuda:N behind it); default: card.lock in --data, with --runner none") \
     N(llm_connect_ms, "llm-connect-ms", 10000, 1, 600000, "milliseconds", "to reach the model's endpoint")                           \
     N(llm_first_byte_ms, "llm-first-byte-ms", 120000, 1, 3600000, "milliseconds", "until the first byte of an answer")                \
     N(llm_stall_ms, "llm-stall-ms", 60000, 1, 3600000, "milliseconds", "between two bytes of an answer")                              \

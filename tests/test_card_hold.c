@@ -205,12 +205,13 @@ static void *hold(void *fd)
  */
 static void test_turns(void)
 {
-    char path[] = "/tmp/card-hold.XXXXXX";
-    int fd = -1, made = mkstemp(path);
+    char base[] = "/tmp/card-hold.XXXXXX";
+    int fd = -1, made = mkstemp(base);
+    cleanup(str) char *path = xfmt("%s.%s", base, config.device);
     pthread_t thread;
     struct judge_result r;
     struct err err = {0};
-    config.card_lock = path;
+    config.card_lock = base;
     config.run_wall_ns = 100 * 1000000;
     check(card_turn_wait(path, NULL, NULL, &fd, &err));
     check(pthread_create(&thread, NULL, hold, &fd) == 0);
@@ -224,6 +225,7 @@ static void test_turns(void)
     close(fd);
     close(made);
     unlink(path);
+    unlink(base);
     config.card_lock = NULL;
     config.run_wall_ns = 0;
 }

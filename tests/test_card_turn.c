@@ -88,6 +88,21 @@ static void test_nobody_to_wait_for(void)
     check(!card_turn_wait("/nowhere/at/all", NULL, NULL, &fd, &err) && err.code == ERR_UNAVAILABLE && fd == -1);
 }
 
+static void test_without_waiting(const char *path)
+{
+    int fd = -1, other = -1;
+    struct err err = {0};
+    check(card_turn_try(path, &fd, &err) && fd >= 0);
+    check(!card_turn_try(path, &other, &err) && other == -1);
+    check_int(err.code, ERR_CONFLICT);
+    close(fd);
+    check(card_turn_try(path, &fd, &err) && fd >= 0);
+    close(fd);
+    check(card_turn_try(NULL, &fd, &err) && fd == -1);
+    check(!card_turn_try("/no/such/folder/lock", &fd, &err) && fd == -1);
+    check_int(err.code, ERR_UNAVAILABLE);
+}
+
 int main(void)
 {
     char path[] = "/tmp/card-turn.XXXXXX";
@@ -96,6 +111,7 @@ int main(void)
     test_one_at_a_time(path);
     test_a_holder_that_dies(path);
     test_nobody_to_wait_for();
+    test_without_waiting(path);
     close(made);
     unlink(path);
     return test_done();

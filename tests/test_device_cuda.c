@@ -150,12 +150,16 @@ static int run_timing(void)
     struct device_program *p = load(&d);
     struct err err = {0};
     struct device_fault fault = {0};
-    const void *const base[3] = {x, s, NULL};
-    static const bool rotate[3] = {true, false, false};
+    /* s has structure: it comes whole, of one content or another. */
+    static float other_s[2][N];
+    const void *const base[3] = {x, s, NULL}, *const more[2][3] = {{NULL, other_s[0], NULL}, {NULL, other_s[1], NULL}};
+    for (int k = 0; k < N; k++)
+        other_s[0][k] = s[k] + 1000, other_s[1][k] = s[k] + 2000;
+    static const bool mix[3] = {true, false, false};
     enum { LEAST = 1 << 20, LAUNCHES = 8 };
     struct device_time_setup setup = {
-        .tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3, .exact = true};
-    int sets = 0, first[128], second[128];
+        .tensors = base, .more = {more[0], more[1]}, .contents = 3, .mix = mix, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3, .exact = true};
+    int sets = 0, met = 0, first[128], second[128];
     struct device_sample sample = {0};
     check(device_cuda.time_setup(p, &setup, &sets, &fault, &err));
     check(sets > LAUNCHES && (int64_t)sets * 4 * 4096 >= LEAST && sets <= 100);
@@ -172,22 +176,25 @@ static int run_timing(void)
         int distinct = 0;
         int64_t last = -1;
         for (int i = 0; i < n; i++) {
-            int64_t rotation[OP_MAX_TENSORS];
-            check(device_cuda.time_rotation(p, sets_of[i], rotation, &err) && rotation[CASE_S] == 0 &&
-                  rotation[CASE_Y] == 0);
-            distinct += rotation[CASE_X] != last;
-            last = rotation[CASE_X];
+            struct device_windows w[OP_MAX_TENSORS];
+            check(device_cuda.time_windows(p, sets_of[i], w, &err) && w[CASE_S].cut == N && w[CASE_S].first == 0 && w[CASE_X].content == 0);
+            check(w[CASE_X].cut >= N / 4 && w[CASE_X].cut <= N - N / 4 && w[CASE_X].first <= N - w[CASE_X].cut && w[CASE_X].second <= w[CASE_X].cut);
+            distinct += w[CASE_X].first != last;
+            last = w[CASE_X].first;
+            met |= 1 << w[CASE_S].content;
             check(device_cuda.time_output(p, sets_of[i], CASE_Y, after_y, &err) &&
                   device_cuda.time_output(p, sets_of[i], CASE_S, after_s, &err));
             int wrong = 0;
             /* Inouts were restored before each block: their state counts one launch, however many blocks there were. */
             for (int k = 0; k < N; k++)
-                wrong += after_y[k] != 2 * x[(k + rotation[CASE_X]) % N] + s[k] || after_s[k] != s[k] + 1;
+                wrong += after_y[k] != 2 * x[device_windows_element(&w[CASE_X], k)] + s[k] + 1000 * (float)w[CASE_S].content
+                         || after_s[k] != s[k] + 1000 * (float)w[CASE_S].content + 1;
             check_int(wrong, 0);
         }
         check(distinct > n / 2);
     }
     check(!same_order(first, second, LAUNCHES));
+    check_int(met, 7);                  /* all three contents were met */
     /* More launches than sets: each set once, and some never. */
     check(device_cuda.time_block(p, &(struct device_time_block){1000, 1}, &sample, &fault, &err) &&
           sample.launches == device_most_launches(sets) && sample.launches < sets && sets <= device_sets_for(sample.launches) + 1);
@@ -209,7 +216,7 @@ static int run_timing(void)
     check(right < N / 10);
     check(!device_cuda.time_output(p, sets, CASE_Y, after_y, &err) &&
           !device_cuda.time_output(p, 0, 3, after_y, &err) &&
-          !device_cuda.time_rotation(p, -1, (int64_t[OP_MAX_TENSORS]){0}, &err));
+          !device_cuda.time_windows(p, -1, (struct device_windows[OP_MAX_TENSORS]){{0}}, &err));
     /* Memory that is not there is the candidate's doing; a silly order ours. */
     c.plan.workspaces[0].bytes = (int64_t)900 << 20;
     struct device_program *big = NULL;
@@ -235,8 +242,8 @@ static int run_timing(void)
 static struct device_program *set_up(struct device **d, const char *kernel, int *ret_sets)
 {
     static const void *base[3] = {x, s, NULL};
-    static const bool rotate[3] = {true, true, false};
-    static const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = 1 << 18, .max_sets = 100, .seed = 3, .exact = true};
+    static const bool mix[3] = {true, true, false};
+    static const struct device_time_setup setup = {.tensors = base, .mix = mix, .rotate_bytes_least = 1 << 18, .max_sets = 100, .seed = 3, .exact = true};
     struct err err = {0};
     struct device_fault fault = {0};
     setenv("FAKE_KERNEL", kernel, 1);
@@ -314,8 +321,8 @@ static int run_drawn(void)
             check(sets_draw(p, (uint64_t)block, LAUNCHES, &err) && all->poison != poison);
             poison = all->poison;
             for (int set = 0; set < sets; set++) {
-                same_rotation += block && turned[set] == all->rotations[set * 3];
-                turned[set] = all->rotations[set * 3];
+                same_rotation += block && turned[set] == all->windows[set * 3].first;
+                turned[set] = all->windows[set * 3].first;
             }
         }
         for (int set = 0; set < sets; set++) {
@@ -604,9 +611,9 @@ static int run_other_modes(void)
     struct err err = {0};
     struct device_fault fault = {0};
     const void *const base[3] = {x, s, NULL};
-    static const bool rotate[3] = {true, false, false};
+    static const bool mix[3] = {true, false, false};
     enum { LEAST = 1 << 20, LAUNCHES = 8 };
-    struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
+    struct device_time_setup setup = {.tensors = base, .mix = mix, .rotate_bytes_least = LEAST, .max_sets = 100, .seed = 3};
     struct device_sample sample = {0};
     struct device_time_warm warm = {LAUNCHES, 5, 100000, 2000000000};
     struct device_time_block eager = {LAUNCHES, 6};
@@ -698,8 +705,8 @@ static int run_full(void)
     struct device_fault fault = {0};
     struct err err = {0};
     const void *const base[3] = {x, s, NULL};
-    static const bool rotate[3] = {true, false, false};
-    const struct device_time_setup setup = {.tensors = base, .rotate = rotate, .rotate_bytes_least = 1 << 20, .max_sets = 100, .seed = 3};
+    static const bool mix[3] = {true, false, false};
+    const struct device_time_setup setup = {.tensors = base, .mix = mix, .rotate_bytes_least = 1 << 20, .max_sets = 100, .seed = 3};
     int sets = 0;
     setenv("FAKE_FULL", "1", 1);
     check(!run(p, DEVICE_AT_END, &result, &fault, &err));

@@ -9,6 +9,7 @@
 #include "core/certificate.h"
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/card_turn.h"
 #include "gpu/judge/judge.h"
 #include "tests/test.h"
 
@@ -20,7 +21,7 @@ enum lie {
     BITS_VARY, POISON_SHOWS, POISON_SPREAD, POISON_NEAR, BITS_SPREAD, OUR_ERROR, NO_ANSWER_TEXT,
     /* card */
     TWICE_AS_FAST, SAME_SPEED, SLOWER, SKIPS_WHEN_TIMED, HIDES_WORK, NO_SETS, TOO_MANY_LAUNCHES, NEGATIVE_TIME, SPAN_OVER_WALL, FAULT_WHEN_TIMED,
-    DIFFERS_WHEN_TIMED, SPINS_WHEN_TIMED, SPINS_WHEN_WARM, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
+    DIFFERS_WHEN_TIMED, SPINS_WHEN_TIMED, SPINS_WHEN_WARM, SKIPS_AT_FIRST, IMPOSSIBLY_FAST, NOBODYS_CONTENT, DRIFTS, NOISY, SHAKY_AT_FIRST, THROTTLED, NEIGHBOUR, NEIGHBOUR_LATER, SLOW_MEMORY, UNEVEN,
     /* card, in a series of launches */
     COUNTS_TO_TEN, KNOWS_THE_ADDRESS, DIFFERS_INSIDE, NO_SERIES_LAUNCHES, SERIES_GUARDS, SERIES_INPUTS, SERIES_FAULT, RELOAD_SHOWS, SERIES_SPREAD, SERIES_NEAR,
     /* card, and the emulator does not know an instruction */
@@ -29,7 +30,7 @@ enum lie {
 
 /* ---- the device ---- */
 
-struct device { char kind[8]; enum lie lie; int watched; bool pageable; };
+struct device { char id[16], kind[8]; enum lie lie; int watched; bool pageable; };
 struct device_program {
     enum lie lie;
     const struct shape *shape;
@@ -46,6 +47,7 @@ static bool liar_open(const char *id, struct device **ret, struct err *err)
 {
     (void)err;
     struct device *d = xalloc(sizeof *d);
+    snprintf(d->id, sizeof d->id, "%s", id);
     snprintf(d->kind, sizeof d->kind, "%s", strncmp(id, "cuda", 4) == 0 ? "cuda" : "sim");
     d->pageable = strcmp(id, "cuda:7") == 0;
     *ret = d;
@@ -60,8 +62,12 @@ static void liar_close(struct device *d)
 static bool liar_info(struct device *d, struct device_info *ret, struct err *err)
 {
     (void)err;
-    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .uuid = "GPU-of-the-test", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
+    *ret = (struct device_info){.target = "sm_90a", .name = "NVIDIA H200", .driver = "1.2", .l2_bytes = 62914560, .healthy = true};
     snprintf(ret->kind, sizeof ret->kind, "%s", d->kind);
+    snprintf(ret->id, sizeof ret->id, "%s", d->id);
+    snprintf(ret->uuid, sizeof ret->uuid, "GPU-of-the-test-%s", d->id);
+    if (strcmp(d->id, "cuda:2") == 0)           /* another model */
+        snprintf(ret->name, sizeof ret->name, "NVIDIA H100");
     ret->pageable_memory_access = d->pageable;
     return true;
 }
@@ -295,12 +301,17 @@ static bool liar_alone(struct device *d, int64_t watch_ns, struct device_alone *
     return true;
 }
 
-static bool liar_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err)
+static bool liar_windows(struct device_program *p, int set, struct device_windows *ret, struct err *err)
 {
     (void)err;
-    ret_rotation[0] = (int64_t)rng_below(p->seed, 0, (uint64_t)set, (uint64_t)p->tensors[0].elements);
-    ret_rotation[1] = (int64_t)rng_below(p->seed, 1, (uint64_t)set, (uint64_t)p->tensors[1].elements);
-    ret_rotation[2] = 0;
+    for (int t = 0; t < 2; t++) {
+        const int64_t n = p->tensors[t].elements, cut = n / 4 + (int64_t)rng_below(p->seed, 3u * (unsigned)t, (uint64_t)set, (uint64_t)n / 2);
+        ret[t] = (struct device_windows){cut, (int64_t)rng_below(p->seed, 3u * (unsigned)t + 1, (uint64_t)set, (uint64_t)(n - cut + 1)),
+                                         (int64_t)rng_below(p->seed, 3u * (unsigned)t + 2, (uint64_t)set, (uint64_t)cut + 1), 0};
+        if (p->lie == NOBODYS_CONTENT && t == 1)
+            ret[t].content = 1;
+    }
+    ret[2] = (struct device_windows){.cut = p->tensors[2].elements};
     return true;
 }
 
@@ -318,15 +329,13 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
 {
     if (!was_launched(p, set))
         return err_set(err, ERR_INVALID, "set %d was not launched", set);
-    int64_t rotation[OP_MAX_TENSORS];
+    struct device_windows windows[OP_MAX_TENSORS];
     cleanup(str) char *x = xalloc((size_t)p->tensors[0].bytes), *w = xalloc((size_t)p->tensors[1].bytes);
     char *to[] = {x, w};
-    (void)!liar_rotation(p, set, rotation, err);
-    for (int i = 0; i < 2; i++) {
-        size_t split = (size_t)rotation[i] * 4, bytes = (size_t)p->tensors[i].bytes;
-        memcpy(to[i], (const char *)p->base[i] + split, bytes - split);
-        memcpy(to[i] + bytes - split, p->base[i], split);
-    }
+    (void)!liar_windows(p, set, windows, err);
+    for (int i = 0; i < 2; i++)
+        for (int64_t k = 0; k < p->tensors[i].elements; k++)
+            memcpy(to[i] + 4 * k, (const char *)p->base[i] + 4 * device_windows_element(&windows[i], k), 4);
     compute(p, (float *)x, (float *)w, ret_bytes);
     if (p->lie == SKIPS_WHEN_TIMED || (p->lie == SKIPS_AT_FIRST && p->blocks < 250))
         memset(ret_bytes, 0x7f, (size_t)p->tensors[t].bytes);
@@ -336,7 +345,7 @@ static bool liar_output(struct device_program *p, int set, int t, void *ret_byte
 static const struct device_ops liar = {
     .kind = "liar", .open = liar_open, .close = liar_close, .info = liar_info, .load = liar_load, .unload = liar_unload, .run = liar_run,
     .probe = liar_probe,
-    .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_rotation = liar_rotation, .calibrate = liar_calibrate,
+    .time_setup = liar_setup, .time_block = liar_block, .time_output = liar_output, .time_windows = liar_windows, .calibrate = liar_calibrate,
     .time_eager = liar_eager, .alone = liar_alone,
     .estimate = liar_estimate,
 };
@@ -460,6 +469,7 @@ static void test_measured(void)
         {IMPOSSIBLY_FAST, SAME_SPEED, "triage", 0, VERDICT_IMPLAUSIBLE, NULL},
         {FAULT_WHEN_TIMED, SAME_SPEED, "triage", 0, VERDICT_FAULT, "illegal"},
         {NO_SETS, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "buffer sets"},
+        {NOBODYS_CONTENT, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "that nobody made"},
         {TOO_MANY_LAUNCHES, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {NEGATIVE_TIME, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "impossible sample"},
         {SPAN_OVER_WALL, SAME_SPEED, "triage", ERR_UPSTREAM, 0, "longer than its wall time"},
@@ -596,13 +606,55 @@ static void test_measured_figures(void)
     judge_result_done(&r);
 }
 
+/* Everything before the retest was on cuda:0, every occasion of it where it must be, for this reason if it is not elsewhere. */
+static void expect_cards(const struct judge_result *r, const char *wanted, const char *why)
+{
+    const json_t *retest = certificate_phase(r->certificate, "retest");
+    static const char *const before[] = {"correct", "probe", "time"};
+    size_t i;
+    json_t *occasion;
+    for (i = 0; i < 3; i++)
+        check_str(json_str(json_object_get(certificate_phase(r->certificate, before[i]), "device"), "id", ""), "cuda:0");
+    cleanup(str) char *uuid = xfmt("GPU-of-the-test-%s", wanted);
+    json_array_foreach(json_object_get(retest, "occasions"), i, occasion) {
+        check_str(json_str(json_object_get(occasion, "device"), "id", ""), wanted);
+        check_str(json_str(json_object_get(occasion, "device"), "uuid", ""), uuid);
+        check(!why == !json_object_get(occasion, "why_this_card") && (!why || strstr(json_str(occasion, "why_this_card", ""), why)));
+    }
+    check(json_bool(retest, "other_card", false) == (strcmp(wanted, "cuda:0") != 0));
+}
+
+/* Another model is no other card for a retest, and one that somebody has is not waited for. */
+static void test_no_other_card(void)
+{
+    char base[] = "/tmp/liar-cards.XXXXXX";
+    const int made = mkstemp(base);
+    int fd = -1;
+    cleanup(str) char *mine = xfmt("%s.cuda:0", base), *others = xfmt("%s.cuda:1", base), *models = xfmt("%s.cuda:2", base);
+    struct judge_result r;
+    struct err err = {0};
+    config.device = "cuda:0,cuda:2,cuda:1";
+    config.card_lock = base;
+    check(card_turn_try(others, &fd, &err));
+    bool ok = judge_lie(TWICE_AS_FAST, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
+    if (!ok)
+        fprintf(stderr, "%s\n", err.text);
+    check(ok);
+    if (ok)
+        expect_cards(&r, "cuda:0", "somebody else has the card");
+    judge_result_done(&r);
+    close(fd), close(made);
+    unlink(base), unlink(mine), unlink(others), unlink(models);
+    config.card_lock = NULL;
+}
+
 /* The certificate of a retest on a card holds what the contract lists, three timers and fresh buffers included. */
 static void test_measured_certificate(void)
 {
     static const char *const lost[] = {"calibration", "samples", "timing"}, *const lost_timing[] = {"buffer_seed", "control", "statistics", "pairs_discarded"};
     struct judge_result r;
     struct err err;
-    config.device = "cuda:0";
+    config.device = "cuda:0,cuda:1";
     bool ok = judge_lie(UNEVEN, SAME_SPEED, "retest", &r, &err) && certificate_check(r.certificate, &err);
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
@@ -611,6 +663,7 @@ static void test_measured_certificate(void)
         return;
     const json_t *occasions = json_object_get(certificate_phase(r.certificate, "retest"), "occasions");
     check_int(json_array_size(occasions), 3);
+    expect_cards(&r, "cuda:1", NULL);
     /* The published figure is all three's, and its interval holds each one's. */
     const json_t *speedup = json_object_get(r.certificate, "speedup"), *needs = json_object_get(r.certificate, "needs");
     size_t pairs = 0;
@@ -644,6 +697,12 @@ static void test_measured_certificate(void)
         json_object_del(json_object_get(less, "timing"), lost_timing[i]);
         check(!certificate_check(less, &err));
     }
+    {
+        cleanup(json) json_t *mixed = json_deep_copy(r.certificate);
+        json_t *last = json_array_get(json_object_get((json_t *)(uintptr_t)certificate_phase(mixed, "retest"), "occasions"), 2);
+        json_put_str(json_object_get(last, "device"), "driver", "1.3");
+        check(!certificate_check(mixed, &err) && strstr(err.text, "the driver of its device"));
+    }
     cleanup(json) json_t *lie = json_deep_copy(r.certificate);
     json_put_str(lie, "evidence", "emulated");
     check(!certificate_check(lie, &err));
@@ -669,6 +728,7 @@ int main(int argc, char **argv)
     test_needs();
     test_measured_figures();
     test_measured_certificate();
+    test_no_other_card();
     op_set_done(&ops);
     return test_done();
 }

@@ -169,7 +169,7 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
 bool cuda_time_block(struct device_program *p, const struct device_time_block *how, struct device_sample *ret,
                      struct device_fault *fault, struct err *err);
 bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
-bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
+bool cuda_time_windows(struct device_program *p, int set, struct device_windows *ret, struct err *err);
 void cuda_sets_free(struct cuda_sets *s);
 /* Single launches of the plan, each on a set of its own after a flush of L2, with what events around them say. Needs a set-up. */
 bool cuda_time_cold(struct device_program *p, int launches, struct device_audit_result *ret, struct device_fault *fault, struct err *err);

@@ -91,7 +91,8 @@ static bool launch(struct device_program *p, const struct device_probe *how, int
     struct cuda_series *s = p->series;
     struct device *d = p->device;
     const uint32_t pattern = (uint32_t)rng_mix(how->salt);
-    const int which = at ? (int)(s->launches % 3) : 1;
+    /* of new content too what the launch before left is there once: it was of other content */
+    const int which = at ? (int)(s->launches % 3) : how->again ? 0 : 1;
     if (!restore(p, s, err) || (which && !scrub(d, which == 1 ? pattern : ~pattern, p->local_bytes, err)))
         return false;
     for (int i = 0; i < p->plan.step_count; i++) {

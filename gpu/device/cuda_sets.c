@@ -4,7 +4,7 @@
  * Inputs lie in one mapping that device code can only read; what launches write lies in another; the content that sets are restored
  * from, what is swept and our lists in a third, which is read-only as well. Where anything lies is drawn at random for each set-up and
  * known to nobody: every buffer at a multiple of 256 bytes as a caller's allocator would give it, sets in no order, the buffers of each
- * in no order, gaps of random length around them. For each block rotations, poison, order and which sets are launched are drawn
+ * in no order, gaps of random length around them. For each block contents, poison, order and which sets are launched are drawn
  * anew (places are not: they would make samples scatter by more than the differences that are looked for). So nothing can be counted
  * out from a launch's arguments: not where its other buffers are, not where another set's are. Gaps between inputs hold left-over
  * content and look like inputs; gaps between the others hold the poison that outputs hold. Nor can a launch look around: nothing tells
@@ -23,7 +23,7 @@
 #define GAP_STEPS 8                   /* between buffers of a set, at most and never less than one; a power of two */
 #define SHARE_OF_FREE 2               /* sets take at most this fraction (1/n) of the free memory */
 #define STREWN 1024                   /* inputs, before the first block */
-#define WORDS_FROM 4096               /* bytes; smaller tensors are turned by single elements: more rotations that differ */
+#define WORDS_FROM 4096               /* bytes; windows of smaller tensors begin at single elements: more of them differ */
 
 struct slot { int set, buffer; };
 struct between { CUdeviceptr at; size_t bytes; };
@@ -43,7 +43,7 @@ void cuda_sets_free(struct cuda_sets *s)
         if (s->end)
             cu.cuEventDestroy(s->end);
     }
-    free(s->rotations);
+    free(s->windows);
     free(s->pieces);
     free(s->order);
     free(s->slots);
@@ -165,17 +165,40 @@ static void scatter(const struct device_program *p, const struct arena *a, bool 
         gap(s, after, a->at + a->bytes);
 }
 
-/* Rotations by whole 16-byte words where a tensor of some size has them, so that restoring is one wide copy. */
-static void draw_rotations(const struct device_program *p, uint64_t seed)
+int sets_pieces(const struct device_program *p, int buffer)
+{
+    return buffer < p->tensor_count && p->sets->mix[buffer] && p->tensors[buffer].span_elements > 1 ? 2 : 1;
+}
+
+/*
+ * Windows by whole 16-byte words where a tensor of some size has them, so that restoring is wide copies. Each is a quarter of the tensor at
+ * least, and begins anywhere that leaves it whole; of few elements, which leave no choice, they come to a rotation.
+ */
+static struct device_windows draw_windows(const struct device_program *p, int t, uint64_t seed, uint64_t set)
+{
+    const struct tensor *tensor = &p->tensors[t];
+    const int64_t step = tensor->bytes % 16 == 0 && tensor->bytes >= WORDS_FROM ? 16 / dtype_bytes(tensor->dtype) : 1, places = tensor->span_elements / step;
+    const uint64_t lane = (uint64_t)t * 4;
+    if (sets_pieces(p, t) == 1)
+        return (struct device_windows){.cut = tensor->span_elements};
+    int64_t cut = 1 + (int64_t)rng_below(seed, lane, set, (uint64_t)places - 1), first = places - cut, second = 0;
+    if (places >= 4) {
+        cut = places / 4 + (int64_t)rng_below(seed, lane, set, (uint64_t)(places / 2 + 1));
+        first = (int64_t)rng_below(seed, lane + 1, set, (uint64_t)(places - cut + 1));
+        second = (int64_t)rng_below(seed, lane + 2, set, (uint64_t)cut + 1);
+    }
+    return (struct device_windows){.cut = cut * step, .first = first * step, .second = second * step};
+}
+
+static void draw_contents(const struct device_program *p, uint64_t seed)
 {
     struct cuda_sets *s = p->sets;
     for (int set = 0; set < s->count; set++)
         for (int t = 0; t < p->tensor_count; t++) {
-            const struct tensor *tensor = &p->tensors[t];
-            int size = dtype_bytes(tensor->dtype);
-            int64_t step = tensor->bytes % 16 == 0 && tensor->bytes >= WORDS_FROM ? 16 / size : 1, places = tensor->span_elements / step;
-            if (s->rotate[t] && places > 1)
-                s->rotations[set * s->tensor_count + t] = (int64_t)rng_below(seed, (uint64_t)t, (uint64_t)set, (uint64_t)places) * step;
+            struct device_windows *w = &s->windows[set * s->tensor_count + t];
+            const int content = (int)rng_below(seed, 0x636f, (uint64_t)set, (uint64_t)s->contents);
+            *w = draw_windows(p, t, seed, (uint64_t)set);
+            w->content = s->base[content][t] ? content : 0;
         }
 }
 
@@ -186,13 +209,21 @@ static void content(const struct device_program *p, int set, bool writable)
         const struct program_buffer *b = &p->buffers[i];
         if (!b->bytes || b->writable != writable)
             continue;
-        const CUdeviceptr at = s->at[(size_t)set * (size_t)p->buffer_count + (size_t)i];
-        s->pieces[s->pieces_end++] = (struct piece){.to = writable ? at : at - s->fixed.at + s->fixed.back,
-                                                    .from = b->output ? 0 : s->base[i],
-                                                    .bytes = (uint64_t)b->bytes,
-                                                    .pattern = s->poison,
-                                                    .rotate = b->output ? 0 : (uint64_t)s->rotations[set * s->tensor_count + i],
-                                                    .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
+        const CUdeviceptr at = s->at[(size_t)set * (size_t)p->buffer_count + (size_t)i], to = writable ? at : at - s->fixed.at + s->fixed.back;
+        struct piece piece = {.to = to, .bytes = (uint64_t)b->bytes, .pattern = s->poison, .element = b->tensor ? (uint32_t)dtype_bytes(b->tensor->dtype) : 1};
+        if (b->output) {
+            s->pieces[s->pieces_end++] = piece;
+            continue;
+        }
+        const struct device_windows *w = &s->windows[set * s->tensor_count + i];
+        const CUdeviceptr from = s->base[w->content][i];
+        const uint64_t cut = sets_pieces(p, i) > 1 ? (uint64_t)w->cut * piece.element : piece.bytes;
+        piece.bytes = cut, piece.from = from + (uint64_t)w->first * piece.element;
+        s->pieces[s->pieces_end++] = piece;
+        if (sets_pieces(p, i) == 1)
+            continue;
+        piece.to = to + cut, piece.bytes = (uint64_t)b->bytes - cut, piece.from = from + (uint64_t)w->second * piece.element;
+        s->pieces[s->pieces_end++] = piece;
     }
 }
 
@@ -221,7 +252,7 @@ bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, stru
     s->salt = random_u64();
     s->pieces_end = 0;
     s->drawn = launches;
-    draw_rotations(p, seed);
+    draw_contents(p, seed);
     for (int set = 0; set < s->count; set++)
         content(p, set, false);
     s->gaps = s->pieces_end;
@@ -275,17 +306,23 @@ bool sets_flush(struct device *d, const struct cuda_sets *s, struct err *err)
 
 /* ---- set-up ---- */
 
-static bool make_memory(struct device_program *p, struct err *err)
+static const void *content_of(const struct device_time_setup *how, int content, int t)
+{
+    return !content ? how->tensors[t] : how->more[content - 1] ? how->more[content - 1][t] : NULL;
+}
+
+static bool make_memory(struct device_program *p, const struct device_time_setup *how, struct err *err)
 {
     struct cuda_sets *s = p->sets;
     struct device *d = p->device;
     const struct need in = need_of(p, false), out = need_of(p, true);
     const size_t count = (size_t)s->count, inputs = in.steps * STEP * count,
-                 buffers = (size_t)(in.buffers + out.buffers) * count, pieces = 2 * buffers + count * (size_t)out.buffers + 2 + STREWN;
+                 buffers = (size_t)(in.buffers + out.buffers) * count, pieces = 2 * buffers + 2 * count * (size_t)out.buffers + 2 + STREWN;
     size_t own = s->sweep_bytes + steps((int64_t)(pieces * sizeof *s->pieces)) * STEP + steps((int64_t)((count + REPLAYS + 2) * sizeof(uint64_t))) * STEP;
     for (int t = 0; t < p->tensor_count; t++)
-        own += p->buffers[t].output ? 0 : steps(p->buffers[t].bytes) * STEP;
-    s->rotations = xarray(count * (size_t)(s->tensor_count ? s->tensor_count : 1), sizeof *s->rotations);
+        for (int c = 0; c < s->contents && !p->buffers[t].output; c++)
+            own += content_of(how, c, t) ? steps(p->buffers[t].bytes) * STEP : 0;
+    s->windows = xarray(count * (size_t)(s->tensor_count ? s->tensor_count : 1), sizeof *s->windows);
     s->at = xarray(count * (size_t)(p->buffer_count ? p->buffer_count : 1), sizeof *s->at);
     s->slots = xarray(buffers + 1, sizeof *s->slots);
     s->shuffled = xarray(count, sizeof *s->shuffled);
@@ -315,7 +352,7 @@ static bool strew(struct device_program *p, struct err *err)
         /* A large tensor is as likely to be met at a place as it is large. */
         if (!bytes || b->writable || random_u64() % inputs > bytes)
             continue;
-        s->pieces[n] = (struct piece){.to = s->fixed.back + at, .from = s->base[t], .bytes = bytes, .element = 1};
+        s->pieces[n] = (struct piece){.to = s->fixed.back + at, .from = s->base[0][t], .bytes = bytes, .element = 1};
         at += bytes < 16 ? 16 : bytes / 16 * 16;       /* the next begins within its last bytes rather than leave a hole */
     }
     if (!at)
@@ -343,12 +380,14 @@ static bool fill(struct device_program *p, const struct device_time_setup *how, 
     s->sweep = s->own.at;
     for (int t = 0; t < p->tensor_count; t++) {
         const struct program_buffer *b = &p->buffers[t];
-        if (b->output || !b->bytes)
-            continue;
-        s->base[t] = at;
-        at += steps(b->bytes) * STEP;
-        if (!helper_upload(d, s->base[t] + back, how->tensors[t], (size_t)b->bytes, err))
-            return err_wrap(err, "base content of %s", b->name);
+        for (int c = 0; c < s->contents && !b->output && b->bytes; c++) {
+            if (!content_of(how, c, t))
+                continue;
+            s->base[c][t] = at;
+            at += steps(b->bytes) * STEP;
+            if (!helper_upload(d, s->base[c][t] + back, content_of(how, c, t), (size_t)b->bytes, err))
+                return err_wrap(err, "content %d of %s", c, b->name);
+        }
     }
     s->list = at + back;
     s->sums = s->list + steps((int64_t)(s->pieces_most * sizeof *s->pieces)) * STEP;
@@ -371,13 +410,14 @@ bool cuda_time_setup(struct device_program *p, const struct device_time_setup *h
     s->seed = how->seed;
     s->sweep_bytes = ((size_t)p->device->info.l2_bytes * 2 + STEP - 1) / STEP * STEP;
     for (int t = 0; t < p->tensor_count; t++)
-        s->rotate[t] = how->rotate[t] && !p->buffers[t].output;
+        s->mix[t] = how->mix[t] && !p->buffers[t].output;
+    s->contents = how->contents < 1 ? 1 : how->contents > DEVICE_MAX_CONTENTS ? DEVICE_MAX_CONTENTS : how->contents;
     if (!choose_count(p, how, s, fault, err))
         return false;
     if (fault->code != VERDICT_OK)
         return true;
     p->sets = s;
-    bool ok = make_memory(p, err) && fill(p, how, err);
+    bool ok = make_memory(p, how, err) && fill(p, how, err);
     p->sets = NULL;
     if (!ok)
         return err_wrap(err, "buffers for timing");

@@ -25,16 +25,17 @@ struct cuda_sets {
     int launches;                     /* of the last block; 0: nobody looks at its outputs */
     bool exact;                       /* equal inputs must give equal bits */
     bool traced;                      /* by a tracing library: nothing is launched that is not in the plan of the audit */
-    bool rotate[OP_MAX_TENSORS];
+    bool mix[OP_MAX_TENSORS];
     struct arena fixed, open, own;    /* inputs; outputs, inouts and workspaces; what is only ours: base content, what is swept, lists */
-    CUdeviceptr base[OP_MAX_TENSORS], sweep;
+    int contents;
+    CUdeviceptr base[DEVICE_MAX_CONTENTS][OP_MAX_TENSORS], sweep;        /* by content, then by tensor; 0: the first is its only one */
     size_t sweep_bytes;
     CUdeviceptr list, sums;           /* in `own`, as we write it: pieces; a sum for each launch and each replay, then what was found */
     uint64_t seed, poison, salt;
     CUdeviceptr *at;                  /* by set, then by buffer */
     struct between *between;          /* what lies around the buffers that are written */
     int between_count;
-    int64_t *rotations;               /* by set, then by tensor, in elements */
+    struct device_windows *windows;   /* by set, then by tensor */
     int *order, *shuffled;            /* as launched; scratch: as they lie */
     struct slot *slots;               /* scratch: buffers in the order in which they lie in an arena */
     /*
@@ -53,7 +54,9 @@ struct cuda_sets {
 
 /* Addresses of a set's buffers, in the program's order. */
 void sets_addresses(const struct device_program *p, int set, CUdeviceptr *ret);
-/* Order, rotations and poison of a block with so many launches, all anew. Nothing is on the card yet. */
+/* Pieces that a buffer's content is put together of, in every set. */
+int sets_pieces(const struct device_program *p, int buffer);
+/* Order, contents and poison of a block with so many launches, all anew. Nothing is on the card yet. */
 bool sets_draw(struct device_program *p, uint64_t order_seed, int launches, struct err *err) MUST_CHECK;
 /* Puts what was drawn there. Does not wait. */
 bool sets_restore(struct device_program *p, struct err *err) MUST_CHECK;

@@ -99,10 +99,12 @@ static int contents(const struct device_program *p, const struct again *a, struc
         for (int b = 0; b < p->buffer_count; b++) {
             if (!p->buffers[b].bytes || !p->buffers[b].writable)
                 continue;
-            ret[count] = *from++;
-            if (is_dense(&p->buffers[b]))
-                ret[count].pattern = ~s->poison;
-            count++;
+            for (int n = sets_pieces(p, b); n > 0; n--) {
+                ret[count] = *from++;
+                if (is_dense(&p->buffers[b]))
+                    ret[count].pattern = ~s->poison;
+                count++;
+            }
         }
     }
     return count;

@@ -2,7 +2,7 @@
  * Timing, "graph-rotated": one graph of N copies of the plan in a chain, each on a buffer set of its own.
  *
  * Before each sample it is drawn anew (cuda_sets.c) which sets are launched and in what order, and what they hold:
- * the base content turned by their own number of elements, so no launch can reuse what another computed, in this block or an
+ * windows of the contents that were given, drawn for each, so no launch can reuse what another computed, in this block or an
  * earlier one; outputs and workspaces hold poison (a launch that does nothing is seen). Shared memory and registers are overwritten. The
  * graph is instantiated anew after every few samples, a block of a side's; between them its launches get the new sets.
  * There is no untimed launch: it would change inouts. Restoring leaves dirty lines in L2, whose write-back would be charged to the
@@ -162,11 +162,10 @@ bool cuda_time_output(struct device_program *p, int set, int t, void *ret_bytes,
     return !p->buffers[t].bytes || CU(err, cuMemcpyDtoH, ret_bytes, addresses[t], (size_t)p->buffers[t].bytes);
 }
 
-bool cuda_time_rotation(struct device_program *p, int set, int64_t *ret_rotation, struct err *err)
+bool cuda_time_windows(struct device_program *p, int set, struct device_windows *ret, struct err *err)
 {
     if (!valid_set(p, set, err))
         return false;
-    memcpy(ret_rotation, p->sets->rotations + (size_t)set * (size_t)p->tensor_count,
-           (size_t)p->tensor_count * sizeof *ret_rotation);
+    memcpy(ret, p->sets->windows + (size_t)set * (size_t)p->tensor_count, (size_t)p->tensor_count * sizeof *ret);
     return true;
 }

@@ -120,13 +120,24 @@ struct device_probe_result {
  * Timing on a card: N copies of the plan in one graph, each on a buffer set of its own ("graph-rotated"). Launches that change what
  * they must leave alone, or leave other bits while they are timed than on their own, are a fault.
  */
+/*
+ * What a set holds of a tensor in a block: two windows, drawn at random, of one of the contents that were given, one behind the other.
+ * Turning one content would not do: whatever all its elements come to, a norm say, would be the same in every launch, and a launch could
+ * leave it where the next finds it (shared memory, registers) and passes for work. What may not be mixed, indices say, is one content
+ * whole: of the same set all tensors are of the same one.
+ */
+#define DEVICE_MAX_CONTENTS 4
+struct device_windows { int64_t cut, first, second; int content; };
+/* Of which element of the content element k is, both counted in memory order over the span. */
+static inline int64_t device_windows_element(const struct device_windows *w, int64_t k) { return k < w->cut ? w->first + k : w->second + k - w->cut; }
 struct device_time_setup {
-    const void *const *tensors;     /* base content; each set holds it rotated differently in each block, integer tensors unrotated */
-    const bool *rotate;             /* by tensor: content may be rotated (floats without structure) */
-    /* Element k of a set's tensor, counted in memory order over its span, is element (k + rotation) mod span of the base. */
+    const void *const *tensors;     /* base content */
+    const void *const *more[DEVICE_MAX_CONTENTS - 1];   /* further contents, by tensor; NULL for a tensor that has but one */
+    int contents;                   /* base and further ones */
+    const bool *mix;                /* by tensor: may be put together of windows (floats without structure) */
     int64_t rotate_bytes_least;     /* all sets together at least this; five times L2 and more */
     int max_sets;                   /* two at least */
-    uint64_t seed;                  /* of rotations, with each block's own */
+    uint64_t seed;                  /* of what sets hold, with each block's own */
     bool exact;                     /* equal inputs must give equal bits: no atomics are declared */
 };
 struct device_sample { int64_t event_ns, wall_ns; int launches; double sm_clock_mhz; uint64_t clock_reasons; /* card.h */ };   /* of the whole graph */
@@ -187,7 +198,7 @@ struct device_ops {
     /* NULL on sim. Makes the buffer sets; *ret_sets is how many. */
     bool (*time_setup)(struct device_program *p, const struct device_time_setup *how, int *ret_sets, struct device_fault *fault, struct err *err);
     /*
-     * One sample: order shuffled, graph built anew, inputs and inouts turned anew, outputs and workspaces poisoned, L2 swept
+     * One sample: order shuffled, graph built anew, inputs and inouts put together anew, outputs and workspaces poisoned, L2 swept
      * by reads, then the timed launch, then a look at what it left. Each launch has a set of its own, and some sets stay as they
      * are: device_most_launches(sets) of them at most; ret->launches says how many there were.
      */
@@ -199,11 +210,11 @@ struct device_ops {
     /* NULL: cannot tell. */
     bool (*alone)(struct device *d, int64_t watch_ns, struct device_alone *ret, struct err *err);
     /*
-     * Output bytes of tensor t of set `set` after the last block, and the rotation of its inputs in elements by tensor. A set that
-     * the last block did not launch (device_set_order) is ERR_INVALID.
+     * Output bytes of tensor t of set `set` after the last block, and what its inputs were, by tensor. A set that the last block did not
+     * launch (device_set_order) is ERR_INVALID.
      */
     bool (*time_output)(struct device_program *p, int set, int t, void *ret_bytes, struct err *err);
-    bool (*time_rotation)(struct device_program *p, int set, int64_t *ret_rotation, struct err *err);
+    bool (*time_windows)(struct device_program *p, int set, struct device_windows *ret, struct err *err);
     /* Cost of what the harness itself adds: an empty kernel as a graph node, event pair without work; bandwidth of a copy and of reads. */
     bool (*calibrate)(struct device *d, json_t **ret, struct err *err);
     /* NULL on sim. Before open, in a process that is used for an audit alone: opens the tracing library. ERR_UNAVAILABLE: it does not work here. */
@@ -212,7 +223,7 @@ struct device_ops {
     bool (*audit)(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault, struct err *err);
     /* NULL on sim. As audit_prepare, for a process that is used for a profile alone; opens the library's helpers beside it too. */
     bool (*profile_prepare)(const char *library, struct err *err);
-    /* The card's counters of one run of the plan; it runs once a pass. ERR_UNAVAILABLE: not on this host, card or driver, and why. */
+    /* The card's counters of one run of the plan; it runs once a pass. ERR_UNAVAILABLE: not on this host, card or driver, and why. ERR_BUSY: another program counts just now. */
     bool (*profile)(struct device_program *p, const struct device_profile *how, struct device_profile_result *ret, struct device_fault *fault, struct err *err);
     /* sim: time of the plan from the counts of a run; NULL on cuda. */
     bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);

@@ -1,6 +1,6 @@
 /*
  * A card is held from before the first process of a judgement opens it until the last of them is gone: what runs there is stopped by then
- * and its memory given back. Between the two nobody else may be on it, so several judgements of one host share a file (--card-lock) that
+ * and its memory given back. Between the two nobody else may be on it, so several judgements of one host share a file a card (--card-lock, ".cuda:N" behind it) that
  * the holder locks; what needs no card, compilers, the emulator, references and reading a task, goes on beside it. The kernel lets go
  * of the lock of a judge that dies.
  *
@@ -12,12 +12,29 @@
 
 #include <pthread.h>
 
+static char *lock_of(const struct judge *j)
+{
+    return j->config->card_lock && *j->config->card_lock ? xfmt("%s.%s", j->config->card_lock, j->device) : NULL;
+}
+
+bool card_take_free(struct judge *j, struct err *err)
+{
+    cleanup(str) char *path = lock_of(j);
+    BUG_ON(j->card_held);
+    if (!card_turn_try(path, &j->card_fd, err))
+        return false;
+    j->card_held = true;
+    j->card_counted_ns = clock_mono_ns();
+    return true;
+}
+
 bool card_take(struct judge *j, struct err *err)
 {
     if (j->card_held)
         return true;
+    cleanup(str) char *path = lock_of(j);
     const int64_t from_ns = clock_mono_ns();
-    if (!card_turn_wait(j->config->card_lock, j->watch.cancelled, j->watch.ctx, &j->card_fd, err))
+    if (!card_turn_wait(path, j->watch.cancelled, j->watch.ctx, &j->card_fd, err))
         return false;
     j->card_held = true;
     j->card_counted_ns = clock_mono_ns();

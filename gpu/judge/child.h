@@ -19,7 +19,7 @@
  *               "launches" in the answer the device has no such thing
  *               {"do":"estimate"} -> {"ns","terms"}
  *               {"do":"calibrate"} -> {"calibration"}
- *               {"do":"time_setup",...} -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
+ *               {"do":"time_setup","further":N,"further_tensors":[..],...} + a blob "content.C.T" for each of these -> {"fault"|null,"sets"}; {"do":"time_block",...} -> {"fault"|null,"event_ns",...}
  *               {"do":"time_warm","launches","order_seed","busy_ns","cap_ns"} -> {"fault"|null,"event_ns","launches","sm_clock_mhz"}
  *               {"do":"time_eager","launches","order_seed"} -> {"fault"|null,"wall_ns":[..]|null}
  *               {"do":"alone","watch_ns"} -> {"alone":{"watched_ns","longest_gap_ns","gaps_ns","gaps"}|null}
@@ -28,7 +28,7 @@
  *               "open" named an "audit_library"; a trace is {"names","records":[[numbers]],"dropped","unknown"}
  *               {"do":"profile","poison"} -> {"fault"|null,"passes","flush_bytes","steps":[[number|null]]} by gpu/device/profile.h's table; its
  *               "open" named a "profile_library"
- *               {"do":"time_output","set"} -> {"rotation":[..]}; outputs in their memory
+ *               {"do":"time_output","set"} -> {"windows":[[cut,first,second,content],..]}; outputs in their memory
  * All but compile, cc, triton and canaries begin with {"do":"shape","op_dir","shape"} + memory for outputs -> {}.
  */
 #pragma once

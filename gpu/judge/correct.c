@@ -245,7 +245,7 @@ static bool before_card(struct judge *j, struct verdict *v, struct err *err)
     for (int r = 0; r < j->regime_count && j->keep_regimes; r++)
         if (!regime_reference(j, r, err))
             return false;
-    if (j->keep_regimes && !probe_prepare(j, err))
+    if ((j->keep_regimes && !probe_prepare(j, err)) || !measure_prepare(j, err))
         return false;
     card_prepare();
     for (int i = 0; i < SIDES; i++)

@@ -85,6 +85,8 @@ struct judge_timing {                   /* one occasion */
     int pair_count;
 };
 
+#define JUDGE_MAX_CARDS 8
+
 enum need { NEED_AUDIT, NEED_WATCH, NEED_MEMORY, NEED_EMULATION, NEEDS };
 
 struct judge {
@@ -104,7 +106,11 @@ struct judge {
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */
-    char device[16];                    /* "sim", "cuda:0" */
+    char device[16];                    /* "sim", "cuda:0": where runs go now; cards.c */
+    int card_count;
+    char cards[JUDGE_MAX_CARDS][16];    /* where they may go: the first, and others for a retest */
+    unsigned cards_unfit;               /* bits by card: not the same as the first, or does not work */
+    char why_this_card[200];            /* why the last occasion of a retest is not on another card than the first; "": it is, or there is none */
     bool on_card;
     struct judge_side sides[SIDES];
     struct child reference;
@@ -114,6 +120,8 @@ struct judge {
     bool keep_regimes;                  /* few enough bytes to keep them all */
     uint64_t poison[2];
     void *typical[OP_MAX_TENSORS];      /* what the candidate made of the typical regime; NULL for inputs */
+    void *further[DEVICE_MAX_CONTENTS - 1][OP_MAX_TENSORS];     /* of timed launches, what the typical regime's inputs may be besides; NULL: no need */
+    uint64_t further_seeds[DEVICE_MAX_CONTENTS - 1];
     uint64_t chain_seed;                /* of the probe's first chained launch, whose inputs were made while no card waited for them */
     void *chain_made[OP_MAX_TENSORS];
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
@@ -292,6 +300,9 @@ bool series(struct judge *j, const struct shared *typical_in, void *const *typic
 /* ---- measure.c ---- */
 /* Buffer sets in the side's run child, as for a timed graph; how many. */
 bool measure_setup(struct judge *j, struct judge_side *s, uint64_t seed, int *ret_sets, struct verdict *v, struct err *err) MUST_CHECK;
+/* Makes what needs no card: once a round, after regimes_plan. */
+bool measure_prepare(struct judge *j, struct err *err) MUST_CHECK;
+void measure_forget(struct judge *j);
 /* What the harness itself costs on this card, once a judgement, into j->calibration. */
 bool measure_calibrate(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 /* A job of a run child on a card, its fault taken and its time counted. */
@@ -303,10 +314,20 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
 /* ---- card_hold.c ---- */
 /* Waits until the card is ours; it stays so. */
 bool card_take(struct judge *j, struct err *err) MUST_CHECK;
+/* Only if nobody else has it. */
+bool card_take_free(struct judge *j, struct err *err) MUST_CHECK;
 /* Adds what has passed to gpu_ns. */
 void card_count(struct judge *j);
 /* Ends what runs on it, and lets go. */
 void card_release(struct judge *j);
+
+/* ---- cards.c ---- */
+/* From config->device: "auto", "sim", or cards with a comma between. */
+bool cards_find(struct judge *j, struct err *err) MUST_CHECK;
+/* For an occasion of a retest, with no card held: j->device, another than the first where one is free and like `home`. */
+void cards_choose(struct judge *j, const json_t *home);
+/* Of a device's info what says which one it is; new reference. */
+json_t *card_identity(const json_t *info);
 
 /* ---- card_watch.c ---- */
 /* Puts what is seen of the card into to[when]. False where it is not ours alone or not well: ERR_UNAVAILABLE says what. s: whose child watches. */

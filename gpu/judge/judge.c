@@ -96,6 +96,7 @@ void judge_free(struct judge *j)
     if (j->op)
         regimes_clear(j);
     shared_done(&j->spare_in);
+    measure_forget(j);
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
         free(j->typical[t]);
         free(j->chain_made[t]);
@@ -181,34 +182,6 @@ static bool take_mode(struct judge *j, struct err *err)
     return err_set(err, ERR_INVALID, "mode \"%.20s\" is not triage, full or retest", mode);
 }
 
-/* The device asked for; "auto" is the first healthy card of the shape's target, else the emulator. */
-static bool take_device(struct judge *j, struct err *err)
-{
-    const char *wish = j->config->device && *j->config->device ? j->config->device : "auto";
-    snprintf(j->device, sizeof j->device, "sim");
-    if (strcmp(wish, "auto") == 0) {
-        cleanup(json) json_t *list = NULL;
-        size_t i;
-        json_t *item;
-        if (!device_list(&list, err))
-            return false;
-        json_array_foreach(list, i, item) {
-            bool fits = strcmp(json_str(item, "kind", ""), "cuda") == 0 && json_bool(item, "healthy", false)
-                        && strcmp(json_str(item, "target", ""), j->shape.target) == 0;
-            if (fits) {
-                snprintf(j->device, sizeof j->device, "%s", json_str(item, "id", "cuda:0"));
-                break;
-            }
-        }
-    } else if (!device_find(wish)) {
-        return err_set(err, ERR_INVALID, "there is no device \"%.40s\": sim, cuda:0, ...", wish);
-    } else {
-        snprintf(j->device, sizeof j->device, "%s", wish);
-    }
-    j->on_card = strcmp(j->device, "sim") != 0;
-    return true;
-}
-
 bool judge_begin(struct judge *j, struct err *err)
 {
     j->watch.level_needed =
@@ -224,7 +197,7 @@ bool judge_begin(struct judge *j, struct err *err)
     /* A compiler takes longest to come up, and needs neither the shape nor the candidate: it starts before both are read. */
     j->sides[CANDIDATE].name = "candidate", j->sides[BASELINE].name = "baseline";
     return toolkit_find(j->config->cuda_home, &j->toolkit, err) && compile_start(j, &j->sides[CANDIDATE], err) && take_shape(j, err)
-           && take_mode(j, err) && take_device(j, err);
+           && take_mode(j, err) && cards_find(j, err);
 }
 
 static void tell(struct judge *j, const char *phase, const char *state, int64_t ns, const struct verdict *v)
@@ -249,6 +222,8 @@ static void phase_card(struct judge *j, int64_t before_ns)
     if (!j->on_card)
         return;
     json_put_int(j->phase, "gpu_ns", j->gpu_ns - j->start_up_ns - before_ns);
+    if (j->card_held && j->sides[CANDIDATE].info)
+        json_put(j->phase, "device", card_identity(j->sides[CANDIDATE].info));
     if (j->watch.card_spent)
         json_put(j->phase, "card_spent_ns", steal(&j->watch.card_spent));
 }
@@ -284,6 +259,15 @@ static void take_blob(struct judge_result *r, const char *name, struct buf *from
         return;
     r->blobs[r->blob_count++] = (struct judge_blob){.name = name, .bytes = *from};
     *from = (struct buf){0};
+}
+
+/* What the candidate was compared with, as it was written: with the certificate's baseline/program all that is needed to do it again. */
+static void add_baseline(struct judge_result *r, const struct judge_side *s)
+{
+    cleanup(buf) struct buf source = {0};
+    if (s->present)
+        buf_add(&source, s->candidate.source, s->candidate.source_bytes);
+    take_blob(r, "baseline", &source);
 }
 
 /* {"start_up":N,"correct":N,...,"let_go":N,"all":N}: what a candidate costs the card. Start-up: of drivers and contexts, of all its processes. */
@@ -337,6 +321,7 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     json_put_int(r.figures, "judge_own_ns", child_idle_ns(&j->watch));
     take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
     take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);
+    add_baseline(&r, &j->sides[BASELINE]);
     r.verdict = *v;
     *v = (struct verdict){0};
     *ret = r;

@@ -44,11 +44,11 @@ struct judge_config {
     const struct op_set *ops;
     const char *cuda_home;              /* NULL: look */
     const char *python;                 /* for language triton; NULL: $PROTEUS_PYTHON, then python3 */
-    const char *device;                 /* "auto", "sim", "cuda:N" */
+    const char *device;                 /* "auto", "sim", "cuda:N", "cuda:N,cuda:M": a retest goes to another than the first where one is free */
     const char *sandbox_minimum;        /* level; NULL: "none" */
     const char *need;                   /* what a verdict on a card must rest on: NEEDS_DEFAULT where NULL */
     int threads;                        /* of the emulator; 0: one a CPU */
-    const char *card_lock;              /* a file that judgements with one card share: who has it locked has the card. NULL: the card is ours */
+    const char *card_lock;              /* files of this name, ".cuda:N" behind it: who has one locked has the card. NULL: the cards are ours */
     int64_t run_wall_ns;                /* of one guarded run; 0: the table's (tests shorten it) */
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
     int64_t canaries_wall_ns;           /* of an operator's canaries, its reference with them; 0: the table's (tests shorten it) */
@@ -63,7 +63,7 @@ struct judge_result {
     json_t *figures;                    /* object */
     json_t *certificate;                /* NULL unless the kernel is correct */
     int blob_count;
-    struct judge_blob blobs[JUDGE_MAX_BLOBS];   /* "kernel.ptx", "kernel.cubin" where there are any */
+    struct judge_blob blobs[JUDGE_MAX_BLOBS];   /* "kernel.ptx", "kernel.cubin" where there are any; "baseline": its source, where there was one */
     int64_t gpu_ns;                     /* time that a card was held */
 };
 void judge_result_done(struct judge_result *r);

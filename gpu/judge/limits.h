@@ -65,6 +65,7 @@
     X(GRAPH_NS, 400000, "least length of one graph: the events' half-microsecond step is 0.13 % of it")                                 \
     X(GRAPH_MAX_LAUNCHES, 1024, "of one graph")                                                                                         \
     X(SETS_BYTES, 8192 * LIMIT_MIB, "buffer sets of one side, where long graphs want more of them than L2 does")                        \
+    X(FURTHER_BYTES, LIMIT_MIB, "of a tensor with structure, of which timed launches have several contents: indices are far below")              \
     X(BUFFER_SETS, 4096, "of one side")                                                                                                 \
     X(EAGER_LAUNCHES, 64, "one at a time, of one job")                                                                                  \
     X(ALONE_WATCH_NS, LIMIT_SECOND / 50, "a neighbour that launches once in this time is seen; half of it in triage")                   \

@@ -23,7 +23,7 @@
 struct output_check {
     struct session *x;
     struct clocked *c;
-    int64_t rotation[OP_MAX_TENSORS];
+    struct device_windows windows[OP_MAX_TENSORS];
     void *outputs[OP_MAX_TENSORS];
     double *reference[OP_MAX_TENSORS];
     struct compare_result found;        /* of the first tensor that is wrong */
@@ -36,12 +36,31 @@ struct output_check {
 /* 0 <= settled <= answered <= asked <= taken: the reference is at work where asked > answered. */
 struct output_checks { int taken, asked, answered, settled; struct output_check list[MOST_TAKEN]; };
 
-/* Element i of the set is element i + by of the base, around the end (dense tensors only). */
-static void rotate(const struct tensor *t, const void *from, int64_t by, char *to)
+/* What the launch's input or inout was. */
+static void content(const struct output_check *o, int t, char *to)
 {
-    size_t split = (size_t)by * (size_t)dtype_bytes(t->dtype);
-    memcpy(to, (const char *)from + split, (size_t)t->bytes - split);
-    memcpy(to + (size_t)t->bytes - split, from, split);
+    const struct judge *j = o->x->j;
+    const struct device_windows *w = &o->windows[t];
+    const size_t size = (size_t)dtype_bytes(j->tensors[t].dtype), cut = (size_t)w->cut * size;
+    const char *from = w->content ? j->further[w->content - 1][t] : j->regimes[0].inputs[t];
+    memcpy(to, from + (size_t)w->first * size, cut);
+    memcpy(to + cut, from + (size_t)w->second * size, (size_t)j->tensors[t].bytes - cut);
+}
+
+/* What the run child says of it: within the content that is meant. */
+static bool take_windows(const struct judge *j, int t, const json_t *list, struct device_windows *ret)
+{
+    const int64_t span = j->tensors[t].span_elements;
+    int64_t n[4];
+    for (size_t i = 0; i < 4; i++)
+        n[i] = json_integer_value(json_array_get(list, i));
+    if (j->tensors[t].spec->role == OP_OUTPUT)
+        return true;
+    if (n[0] < 0 || n[0] > span || n[1] < 0 || n[1] > span - n[0] || n[2] < 0 || n[2] > n[0] || n[3] < 0 || n[3] >= DEVICE_MAX_CONTENTS
+        || (n[3] && !j->further[n[3] - 1][t]))
+        return false;
+    *ret = (struct device_windows){n[0], n[1], n[2], (int)n[3]};
+    return true;
 }
 
 /* ---- the comparison: pure, on any thread ---- */
@@ -57,7 +76,7 @@ static void *compare(void *ctx)
             continue;
         cleanup(mem) void *before = NULL;
         if (tensor->spec->role == OP_INOUT)
-            rotate(tensor, j->regimes[0].inputs[t], o->rotation[t], before = xalloc_large((size_t)tensor->bytes));
+            content(o, t, before = xalloc_large((size_t)tensor->bytes));
         const struct compare_case one = {.op = j->op, .tensor = tensor, .reference = o->reference[t], .got = o->outputs[t], .before = before};
         compare_tensor(&one, &o->found);
         if (o->found.code != VERDICT_OK)
@@ -89,7 +108,7 @@ static bool ask_next(struct session *x, struct err *err)
         return false;
     for (int t = 0; t < j->op->tensor_count; t++)
         if (j->tensors[t].spec->role != OP_OUTPUT)
-            rotate(&j->tensors[t], j->regimes[0].inputs[t], o->rotation[t], j->scratch_in.base + j->scratch_in.offsets[t]);
+            content(o, t, j->scratch_in.base + j->scratch_in.offsets[t]);
     if (!reference_begin(j, &j->scratch_in, err))
         return false;
     x->looking->asked++;
@@ -201,14 +220,11 @@ static bool take_launch(struct session *x, struct clocked *c, int k, struct verd
     cleanup(json) json_t *answer = NULL, *job = judge_job("time_output");
     json_put_int(job, "set", set);
     STEP(judge_ask_run(j, s, job, "time", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
-    const json_t *rotation = json_object_get(answer, "rotation");
+    const json_t *windows = json_object_get(answer, "windows");
     *o = (struct output_check){.x = x, .c = c};
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        o->rotation[t] = json_integer_value(json_array_get(rotation, (size_t)t));
-        if (o->rotation[t] < 0 || (o->rotation[t] > 0 && o->rotation[t] >= j->tensors[t].elements))
-            return err_set(err, ERR_UPSTREAM, "the run child of the %s rotates %s by %lld", s->name, j->tensors[t].spec->name,
-                           (long long)o->rotation[t]);
-    }
+    for (int t = 0; t < j->op->tensor_count; t++)
+        if (!take_windows(j, t, json_array_get(windows, (size_t)t), &o->windows[t]))
+            return err_set(err, ERR_UPSTREAM, "the run child of the %s gives a launch a content of %s that nobody made", s->name, j->tensors[t].spec->name);
     run_copy_outputs(j, s);
     for (int t = 0; t < j->op->tensor_count; t++)
         o->outputs[t] = steal(&s->outputs[t]);

@@ -47,6 +47,20 @@ static json_t *clock_encode(const struct pairs *p, bool base)
     return s.min > 0 ? json_pack("{s:f,s:f,s:f,s:f}", "min", s.min, "q1", s.q1, "median", s.median, "q3", s.q3) : json_null();
 }
 
+/* Of the contents besides the typical regime's that structured inputs had; none where no input has structure. */
+static json_t *seeds_encode(const struct judge *j)
+{
+    json_t *list = json_array();
+    for (int c = 0; c < DEVICE_MAX_CONTENTS - 1; c++) {
+        bool any = false;
+        for (int t = 0; t < j->op->tensor_count; t++)
+            any |= j->further[c][t] != NULL;
+        if (any)
+            json_array_append_new(list, judge_u64(j->further_seeds[c]));
+    }
+    return list;
+}
+
 json_t *measure_record(const struct session *x, const struct stats_result *r, const struct pairs *p, const struct account *a, json_t *controls)
 {
     json_t *doc = json_object(), *clocks = json_object();
@@ -54,6 +68,7 @@ json_t *measure_record(const struct session *x, const struct stats_result *r, co
     json_put_int(doc, "launches_in_a_graph", x->mine.launches);
     json_put_int(doc, "buffer_sets", x->mine.sets);
     json_put(doc, "buffer_seed", judge_u64(x->buffers));
+    json_put(doc, "further_seeds", seeds_encode(x->j));
     json_put(doc, "order_seed", judge_u64(x->order));
     json_put_int(doc, "pairs_taken", a->taken);
     json_put_int(doc, "pairs_discarded", a->discarded);

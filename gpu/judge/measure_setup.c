@@ -1,4 +1,5 @@
 /* Before a measurement: buffer sets in a side's run child, as many as its graphs will need, and how many launches a graph has. */
+#include "core/clock.h"
 #include "gpu/judge/measure.h"
 
 #include <math.h>
@@ -36,22 +37,82 @@ static int64_t bytes_to_begin_with(const struct session *x, const struct judge_s
     return wanted > LIMIT_SETS_BYTES ? LIMIT_SETS_BYTES : wanted > few ? wanted : few;
 }
 
+/* ---- what the sets hold ---- */
+
+static bool is_further(const struct judge *j, int t)
+{
+    return j->further[0][t] != NULL;
+}
+
+void measure_forget(struct judge *j)
+{
+    for (int c = 0; c < DEVICE_MAX_CONTENTS - 1; c++)
+        for (int t = 0; t < OP_MAX_TENSORS; t++) {
+            free(j->further[c][t]);
+            j->further[c][t] = NULL;
+        }
+}
+
+/*
+ * Floats without structure are put together of windows of one content. What has structure, slots, positions, lengths, would be alike in all
+ * launches, and could be handed on or guessed from one to the next: of that each set has one of several contents.
+ */
+bool measure_prepare(struct judge *j, struct err *err)
+{
+    bool mix[OP_MAX_TENSORS], any = false;
+    measure_forget(j);
+    inputs_rotatable(j->op, j->tensors, 0, mix);
+    for (int t = 0; t < j->op->tensor_count; t++)
+        any |= j->tensors[t].spec->role != OP_OUTPUT && !mix[t] && j->tensors[t].bytes <= LIMIT_FURTHER_BYTES;
+    for (int c = 0; c < DEVICE_MAX_CONTENTS - 1 && any && j->keep_regimes; c++) {
+        void *made[OP_MAX_TENSORS] = {0};
+        j->further_seeds[c] = random_u64();
+        if (!inputs_make(&j->shape, j->tensors, 0, j->further_seeds[c], made, err))
+            return false;
+        for (int t = 0; t < j->op->tensor_count; t++)
+            if (made[t] && !mix[t] && j->tensors[t].bytes <= LIMIT_FURTHER_BYTES)
+                j->further[c][t] = steal(&made[t]);
+        inputs_free(j->op, made);
+    }
+    return true;
+}
+
+static bool ask_setup(struct judge *j, struct judge_side *s, const json_t *job, json_t **ret, struct verdict *v, struct err *err)
+{
+    const int64_t from_ns = clock_mono_ns();
+    bool ok = child_ask(&j->watch, &s->run, job, err);
+    for (int c = 0; c < DEVICE_MAX_CONTENTS - 1; c++)
+        for (int t = 0; t < j->op->tensor_count && ok; t++) {
+            cleanup(str) char *name = xfmt("content.%d.%d", c + 1, t);
+            ok = !j->further[c][t] || child_send_blob(&s->run, name, j->further[c][t], (size_t)j->tensors[t].bytes, err);
+        }
+    if (!ok || !child_take(&j->watch, &s->run, from_ns + LIMIT_TIME_SETUP_WALL_NS, ret, err))
+        return side_child_failed(j, s, &s->run, "time", v, err);
+    card_count(j);
+    return fault_take(json_object_get(*ret, "fault"), "time", v, err) && side_verdict(j, s, v, err);
+}
+
 bool measure_sets(struct session *x, struct clocked *c, uint64_t seed, int64_t bytes_least, struct verdict *v, struct err *err)
 {
     struct judge *j = x->j;
-    bool rotate[OP_MAX_TENSORS];
+    bool mix[OP_MAX_TENSORS], any = false;
     cleanup(json) json_t *answer = NULL, *job = judge_job("time_setup");
-    json_t *list = json_array();
+    json_t *list = json_array(), *further = json_array();
     STEP(run_inputs(j, c->side, 0, "time", v, err));
-    inputs_rotatable(j->op, j->tensors, 0, rotate);
-    for (int t = 0; t < j->op->tensor_count; t++)
-        json_array_append_new(list, json_boolean(rotate[t]));
-    json_put(job, "rotate", list);
+    inputs_rotatable(j->op, j->tensors, 0, mix);
+    for (int t = 0; t < j->op->tensor_count; t++) {
+        json_array_append_new(list, json_boolean(mix[t]));
+        json_array_append_new(further, json_boolean(is_further(j, t)));
+        any |= is_further(j, t);
+    }
+    json_put(job, "mix", list);
+    json_put(job, "further_tensors", further);
+    json_put_int(job, "further", any ? DEVICE_MAX_CONTENTS - 1 : 0);
     json_put_int(job, "rotate_bytes_least", bytes_least ? bytes_least : bytes_to_begin_with(x, c->side));
     json_put_bool(job, "exact", !c->side->candidate.atomics);
     json_put_int(job, "max_sets", LIMIT_BUFFER_SETS);
     json_put(job, "seed", judge_u64(seed));
-    STEP(judge_ask_run(j, c->side, job, "time", LIMIT_TIME_SETUP_WALL_NS, &answer, v, err));
+    STEP(ask_setup(j, c->side, job, &answer, v, err));
     c->sets = (int)json_int(answer, "sets", 0);
     if (c->sets < 2 || c->sets > LIMIT_BUFFER_SETS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s made %d buffer sets", c->side->name, c->sets);

@@ -1,6 +1,6 @@
 /*
  * Retest: the best of a search has won a lottery among noisy figures and has met its seeds. Here everything is fresh, on a card
- * three times: processes, seeds, data, order. What is published is all of the retest's pairs taken together (pool.c), never the figure
+ * three times: processes, seeds, data, order, and another card where one is free (cards.c). What is published is all of the retest's pairs taken together (pool.c), never the figure
  * that won; that one is noted, and decides nothing.
  *
  * Each occasion leaves the processes it ran in, its seeds, poisons and buffers, read from where they are used: core/certificate.h
@@ -10,15 +10,18 @@
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
 
+#include <string.h>
+
 #define MOST_OCCASIONS CERTIFICATE_OCCASIONS
 
-static void fresh(struct judge *j)
+static void fresh(struct judge *j, const json_t *home)
 {
     for (int i = 0; i < SIDES; i++)
         child_done(&j->sides[i].run);
     child_done(&j->reference);
     card_release(j);            /* until its next processes are there, somebody else may use it */
     regimes_plan(j);
+    cards_choose(j, home);
 }
 
 /* What the round of correctness has noted becomes the occasion's own. */
@@ -38,6 +41,9 @@ static json_t *occasion_record(struct judge *j, const struct judge_timing *t)
 {
     json_t *doc = json_object();
     take_round(j, doc);
+    json_put(doc, "device", card_identity(j->sides[CANDIDATE].info));
+    if (j->why_this_card[0])
+        json_put_str(doc, "why_this_card", j->why_this_card);
     json_put_num(doc, "candidate_ns", t->candidate_ns);
     json_put_num(doc, "baseline_ns", t->baseline_ns);
     json_put(doc, "ratio",
@@ -72,11 +78,12 @@ static int median_of(const struct timings *t)
 bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
 {
     cleanup(timings) struct timings t = {0};
+    cleanup(json) json_t *home = json_incref(j->sides[CANDIDATE].info);
     int occasions = j->on_card ? MOST_OCCASIONS : 1;
     json_t *records = json_array();
     json_put(j->phase, "occasions", records);
     for (int i = 0; i < occasions; i++) {
-        fresh(j);
+        fresh(j, home);
         STEP(correct_round(j, v, err));
         STEP(time_occasion(j, MODE_RETEST, &t.list[t.count], v, err));
         t.count++;
@@ -93,6 +100,7 @@ bool phase_retest(struct judge *j, struct verdict *v, struct err *err)
     const double kept = j->timing.speedup.median;
     json_put_num(j->phase, "ratio_before", found);
     json_put_num(j->phase, "ratio", kept);
+    json_put_bool(j->phase, "other_card", strcmp(json_str(home, "uuid", ""), json_str(j->sides[CANDIDATE].info, "uuid", "")) != 0);
     json_put_str(j->phase, "published", j->timing.measured ? "pooled" : "estimate");
     json_put_str(j->phase, "decision", j->sides[BASELINE].present ? stats_decision_name(j->timing.decision) : "baseline");
     STEP(plausible_check(j, v, err));   /* the figure that is published must be possible too */

@@ -341,7 +341,7 @@ static int by_value(const void *a, const void *b)
 
 static json_t *time_entry(struct device *d, struct loaded *x, int64_t l2_bytes)
 {
-    bool rotate[OP_MAX_TENSORS];
+    bool mix[OP_MAX_TENSORS];
     struct err err = {0};
     cleanup(device_fault) struct device_fault fault = {0};
     struct device_sample sample = {0};
@@ -354,8 +354,8 @@ static json_t *time_entry(struct device *d, struct loaded *x, int64_t l2_bytes)
         set_bytes += x->tensors[t].bytes;
     if (set_bytes < l2_bytes * 2 && rotate_bytes < LEAST_LAUNCHES * set_bytes / 3)
         rotate_bytes = LEAST_LAUNCHES * set_bytes / 3;
-    inputs_rotatable(x->shape.op, x->tensors, 0, rotate);
-    const struct device_time_setup how = {.tensors = (const void *const *)x->inputs, .rotate = rotate,
+    inputs_rotatable(x->shape.op, x->tensors, 0, mix);
+    const struct device_time_setup how = {.tensors = (const void *const *)x->inputs, .mix = mix,
                                           .rotate_bytes_least = rotate_bytes, .max_sets = MOST_LAUNCHES, .seed = SEED};
     if (!device_cuda.time_setup(x->program, &how, &sets, &fault, &err) || fault.code != VERDICT_OK)
         die("time_setup", fault.code != VERDICT_OK ? fault.text : err.text);

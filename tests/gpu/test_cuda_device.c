@@ -120,14 +120,14 @@ static int check_outputs(struct device_program *p, int sets, int64_t n, const fl
     struct err err = {0};
     int checked = 0, wrong = 0;
     for (int set = 0; set < sets && checked < 5; set++) {
-        int64_t rotation[OP_MAX_TENSORS];
-        if (!device_cuda.time_rotation(p, set, rotation, &err))
-            return fprintf(stderr, "rotation: %s\n", err.text), 1;
+        struct device_windows w[OP_MAX_TENSORS];
+        if (!device_cuda.time_windows(p, set, w, &err))
+            return fprintf(stderr, "windows: %s\n", err.text), 1;
         if (!device_cuda.time_output(p, set, CASE_Y, y, &err))
             continue;
         checked++;
         for (int64_t i = 0; i < n; i++) {
-            float want = 2 * x[(i + rotation[CASE_X]) % n] + s[(i + rotation[CASE_S]) % n];
+            float want = 2 * x[device_windows_element(&w[CASE_X], i)] + s[device_windows_element(&w[CASE_S], i)];
             wrong += empty ? y[i] == want : y[i] != want;
         }
     }
@@ -147,7 +147,7 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     struct device_fault fault = {0};
     float *x = xarray((size_t)n, sizeof *x), *s = xarray((size_t)n, sizeof *s);
     double event[BLOCKS], wall[BLOCKS], clock = 0;
-    static const bool rotate[3] = {true, true, false};
+    static const bool mix[3] = {true, true, false};
     int sets = 0;
     c = (struct device_case){.plan = {0}};
     case_shape(&c, n);
@@ -156,7 +156,7 @@ static int time_one(struct device *d, const char *target, const char *name, cons
     case_fill(x, s, n);
     const void *const base[3] = {x, s, NULL};
     const struct device_time_setup setup = {
-        .tensors = base, .rotate = rotate, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 450, .seed = 7, .exact = !empty};
+        .tensors = base, .mix = mix, .rotate_bytes_least = (int64_t)300 << 20, .max_sets = 450, .seed = 7, .exact = !empty};
     int64_t at = clock_mono_ns();
     if (!case_code(&c, &toolkit, source, target, &err) || !device_cuda.load(d, &c.load, &p, &fault, &err) || !p ||
         !device_cuda.time_setup(p, &setup, &sets, &fault, &err) || fault.code != VERDICT_OK)
