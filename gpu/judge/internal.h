@@ -102,6 +102,7 @@ struct judge {
     unsigned needs;                     /* bits by enum need */
     const struct op *op;
     struct stage operator_folder;       /* the one place where a child sees it */
+    bool exact_axes;                    /* the shape is ours: axes that are not keyed stay as they are given */
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;

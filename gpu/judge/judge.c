@@ -145,6 +145,8 @@ static bool take_shape(struct judge *j, struct err *err)
     const json_t *doc = json_object_get(j->task, "shape");
     if (!shape_parse(j->config->ops, doc, "", "/shape", &j->shape, &f))
         return err_set(err, ERR_INVALID, "the task's shape: %s: %s", f.list[0].pointer, f.list[0].detail);
+    if (!j->exact_axes && !shape_unkey(&j->shape, NULL, err))
+        return false;
     j->op = j->shape.op;
     const char *digest = json_str(j->task, "op_digest", NULL);
     if (digest && strcmp(digest, j->op->digest.text) != 0)
