@@ -22,6 +22,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("digests/source", DIGEST, ALWAYS) X("digests/ptx", DIGEST, ALWAYS) X("digests/cubin", DIGEST, ALWAYS)                      \
     X("digests/plan", DIGEST, ALWAYS) X("digests/op", DIGEST, ALWAYS) X("digests/candidate", DIGEST, ALWAYS)                     \
     X("digests/baseline", DIGEST, COMPARED) X("digests/baseline_ptx", DIGEST, COMPARED) X("digests/baseline_cubin", DIGEST, COMPARED) \
+    X("digests/baseline_source", DIGEST, COMPARED) X("baseline/of", TEXT, COMPARED) X("baseline/program/plan/steps", LIST, COMPARED) \
     X("plan/steps", LIST, ALWAYS) X("program/language", TEXT, ALWAYS) X("program/plan/steps", LIST, ALWAYS)                      \
     X("preconditions/target", TEXT, ALWAYS) X("options", TEXT, ALWAYS) X("resources", LIST, ALWAYS)                              \
     X("evidence", TEXT, ALWAYS) X("mode", TEXT, ALWAYS) X("verdict", TEXT, ALWAYS)                                               \
@@ -124,6 +125,11 @@ static const json_t *phase_in(const json_t *phases, const char *name, size_t siz
 const json_t *certificate_phase(const json_t *certificate, const char *name)
 {
     return phase_in(json_object_get(certificate, "phases"), name, strlen(name));
+}
+
+const char *certificate_baseline_of(const json_t *certificate)
+{
+    return json_str(json_object_get(certificate, "baseline"), "of", "");
 }
 
 /* Whether every element that the path names is of the kind. Recursion is as deep as the path is long. */

@@ -44,7 +44,8 @@ bool json_parse_file(const char *path, size_t limit_bytes, json_t **ret, struct 
     cleanup(buf) struct buf text = {0};
     if (!file_read(path, limit_bytes, &text, err))
         return false;
-    return json_parse(text.data, text.size, ret, err) || err_wrap(err, "%s", path);
+    const size_t mark = text.size >= 3 && !memcmp(text.data, "\xef\xbb\xbf", 3) ? 3 : 0;      /* some editors put a byte order mark in front */
+    return json_parse(text.data + mark, text.size - mark, ret, err) || err_wrap(err, "%s", path);
 }
 
 static void write_string(struct buf *to, const char *text, size_t size)

@@ -496,12 +496,23 @@ static bool load_ops(const struct options *o, struct op_set *ret, struct err *er
     return op_set_load(dir, ret, err);
 }
 
+static void print_help_command(size_t which)
+{
+    printf("usage: proteus-gpu %s %s\n%s\n\n", commands[which].name, commands[which].arguments, commands[which].text);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        printf("  %-18s %-10s  %s\n", flags[i].name, flags[i].value, flags[i].text);
+}
+
 static int run_command(size_t which, int argc, char **argv)
 {
     cleanup(mem) void *arguments = xarray((size_t)argc, sizeof(char *));
     cleanup(op_set) struct op_set ops = {0};
     struct options o = {.arguments = arguments};
     struct err err = {0};
+    if (argc > 2 && strcmp(argv[2], "--help") == 0) {
+        print_help_command(which);
+        return 0;
+    }
     if (!parse_flags(argc, argv, &o))
         return 2;
     char *end = NULL;

@@ -22,7 +22,7 @@ struct spawn_config {
     int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
 };
 
-struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin" */
+struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin", "baseline" (its source) */
 struct judge_answer {
     struct verdict verdict;
     json_t *figures;                /* time_ns, speedup{median,low,high}, evidence, mode, resources, bound, ... (see judge/figures) */

@@ -41,7 +41,8 @@ static bool see_candidate(void *ctx, const char *id, const json_t *record)
     const json_t *origin = json_object_get(record, "origin"), *figures = json_object_get(record, "figures");
     enum verdict_code code;
     (void)id;
-    if (strcmp(json_str(record, "shape_hash", ""), t->hash) || json_bool(record, "is_baseline", false) || json_array_size(t->tried) >= EFFECTS_MAX_TRIED)
+    if (strcmp(json_str(record, "shape_hash", ""), t->hash) || json_bool(record, "is_baseline", false) ||
+        json_object_get(json_object_get(record, "origin"), "stands_for") || json_array_size(t->tried) >= EFFECTS_MAX_TRIED)
         return true;
     if (!verdict_code_parse(json_str(json_object_get(record, "verdict"), "code", ""), &code) || !verdict_is_correct(code))
         return true;

@@ -357,6 +357,8 @@ static bool start(struct server *s, struct err *err)
 
 static void stop(struct server *s)
 {
+    if (s->jobs)
+        jobs_halt(s->jobs);          /* what tries again and again for a request gives up */
     if (s->http)
         http_stop(s->http, REQUEST_GRACE_NS);
     s->stopping = true;

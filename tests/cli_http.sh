@@ -71,6 +71,18 @@ printf 'from-file\n' >"$dir/token"
 run 0 submit --op scale --axes N=64 --token-file "$dir/token"
 sent '^Authorization: Bearer from-file'
 run 2 jobs --token $'a\r\nX-Injected: 1'
+# what holds for all commands may stand before the command
+fresh
+json GET_v1_kernels_limit_20 <<<'{"kernels":[]}'
+run 0 --token before --json kernels
+sent '^Authorization: Bearer before'
+run 0 --token=joined kernels
+sent '^Authorization: Bearer joined'
+run 2 --token alone
+run 2 --token alone --json
+has "$bad" 'there is no command'
+run 2 --nonsense kernels
+run 0 --json --help
 # an answer that never comes: the same key once more
 fresh
 : >"$dir/www/POST_v1_jobs.1"

@@ -4,6 +4,7 @@
  */
 #include "api/cli/verify.h"
 #include "core/candidate.h"
+#include "core/certificate.h"
 #include "core/hash.h"
 #include "core/minisign.h"
 #include "tests/test.h"
@@ -18,6 +19,7 @@ struct fixture {
     struct bundle bundle;
     char failed[64];           /* the first check that failed */
     int reports;
+    char compared[200];
 };
 
 /* What of the certificate the manifest repeats, and the digests of the files beside it. */
@@ -27,9 +29,9 @@ static void manifest_sign(struct fixture *f, const json_t *manifest)
     buf_clear(&f->manifest_signature);
     json_write_pretty(&f->manifest, manifest);
     signer_sign(&f->signer, f->manifest.data, f->manifest.size, "file:manifest.json shape:x", &f->manifest_signature);
-    f->bundle.count = 7;
-    f->bundle.files[5] = (struct bundle_file){"manifest.json", f->manifest.data, f->manifest.size};
-    f->bundle.files[6] = (struct bundle_file){"manifest.json.minisig", f->manifest_signature.data, f->manifest_signature.size};
+    f->bundle.count = 8;
+    f->bundle.files[6] = (struct bundle_file){"manifest.json", f->manifest.data, f->manifest.size};
+    f->bundle.files[7] = (struct bundle_file){"manifest.json.minisig", f->manifest_signature.data, f->manifest_signature.size};
 }
 
 static json_t *manifest_make(const struct fixture *f, const json_t *c)
@@ -38,7 +40,8 @@ static json_t *manifest_make(const struct fixture *f, const json_t *c)
     json_t *m = json_object(), *digests = json_object();
     for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++)
         json_object_set(m, repeated[i], json_object_get(c, repeated[i]));
-    for (int i = 0; i < 5; i++)
+    json_put_str(m, "baseline_of", certificate_baseline_of(c));
+    for (int i = 0; i < 6; i++)
         json_put_str(digests, f->bundle.files[i].name, hash_of(f->bundle.files[i].data, f->bundle.files[i].size).text);
     json_put(m, "digests", digests);
     json_put_str(m, "served_since", "2026-01-01T00:00:00.000Z");
@@ -51,7 +54,7 @@ static void fixture_sign_certificate(struct fixture *f, const json_t *c)
     buf_clear(&f->signature);
     json_write(&f->certificate, c);
     signer_sign(&f->signer, f->certificate.data, f->certificate.size, "file:certificate.json", &f->signature);
-    f->bundle = (struct bundle){.count = 5, .files = {{"kernel.cubin", "cubin", 5}, {"kernel.ptx", "ptx", 3}, {"source", "source", 6},
+    f->bundle = (struct bundle){.count = 6, .files = {{"kernel.cubin", "cubin", 5}, {"kernel.ptx", "ptx", 3}, {"source", "source", 6}, {"baseline", "baseline", 8},
         {"certificate.json", f->certificate.data, f->certificate.size}, {"certificate.json.minisig", f->signature.data, f->signature.size}}};
     cleanup(json) json_t *manifest = manifest_make(f, c);
     manifest_sign(f, manifest);
@@ -60,7 +63,7 @@ static void fixture_sign_certificate(struct fixture *f, const json_t *c)
 static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
 {
     struct err err = {0};
-    cleanup(json) json_t *c = NULL, *program = NULL, *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
+    cleanup(json) json_t *c = NULL, *program = NULL, *compared = NULL, *shape = json_object(), *axes = json_object(), *dtypes = json_object(), *digests = json_object();
     check(json_parse_file(TEST_DATA "/certificate.json", 1 << 20, &c, &err));       /* of a real judgement */
     json_put_int(axes, "N", n);
     json_put_int(axes, "rows", 7);      /* not keyed: in the shape, not in the text */
@@ -70,6 +73,10 @@ static void fixture_sign(struct fixture *f, const char *canonical, int64_t n)
     json_put(shape, "dtypes", json_incref(dtypes));
     json_put_str(shape, "target", "sm_90a");
     json_object_update(digests, json_object_get(c, "digests"));
+    compared = json_deep_copy(json_object_get(json_object_get(c, "baseline"), "program"));
+    json_put_str(compared, "source", "baseline");
+    json_put_str(digests, "baseline", candidate_digest(compared).text);
+    json_put_str(digests, "baseline_source", hash_of("baseline", 8).text);
     program = json_deep_copy(json_object_get(c, "program"));
     json_put_str(program, "source", "source");
     json_put_str(digests, "candidate", candidate_digest(program).text);
@@ -90,6 +97,8 @@ static void on_check(void *ctx, bool ok, const char *check, const char *text)
 {
     struct fixture *f = ctx;
     f->reports++;
+    if (!strcmp(check, "compared with"))
+        snprintf(f->compared, sizeof f->compared, "%s", text);
     if (!ok && !*f->failed)
         snprintf(f->failed, sizeof f->failed, "%s: %.40s", check, text);
 }
@@ -126,7 +135,7 @@ static void test_bundle(void)
     verify(&f, hash_of("x", 1).text, "asked for", __LINE__);
 
     /* one part is another one; is missing; is one too many */
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         fixture_sign(&f, CANONICAL, 64);
         f.bundle.files[i].size--;
         verify(&f, NULL, f.bundle.files[i].name, __LINE__);
@@ -151,19 +160,21 @@ static void test_bundle(void)
     fixture_sign(&f, CANONICAL, 64);
     cleanup(buf) struct buf foreign = {0}, junk = {0};
     signer_sign(&other, f.certificate.data, f.certificate.size, "file:certificate.json", &foreign);
-    f.bundle.files[4].data = foreign.data;
-    f.bundle.files[4].size = foreign.size;
+    f.bundle.files[5].data = foreign.data;
+    f.bundle.files[5].size = foreign.size;
     verify(&f, NULL, "signature: certificate.json: signed with", __LINE__);
     fixture_sign(&f, CANONICAL, 64);
     signer_sign(&f.signer, "nonsense", 8, "file:certificate.json", &junk);
-    f.bundle.files[3] = (struct bundle_file){"certificate.json", "nonsense", 8};
-    f.bundle.files[4] = (struct bundle_file){"certificate.json.minisig", junk.data, junk.size};
+    f.bundle.files[4] = (struct bundle_file){"certificate.json", "nonsense", 8};
+    f.bundle.files[5] = (struct bundle_file){"certificate.json.minisig", junk.data, junk.size};
     verify(&f, NULL, "certificate", __LINE__);
 
     /* signed, but an item is missing; or the program is another one than its digest says */
     static const struct { const char *key, *in, *want; } less[] = {{"times", NULL, "certificate: times"}, {"phases", NULL, "certificate: "},
                                                                    {"uuid", "device", NULL}, {"op", "digests", "certificate: digests/op"},
-                                                                   {"defines", "program", "program: source, plan"}};
+                                                                   {"defines", "program", "program: source, plan"},
+                                                                   {"baseline_source", "digests", "baseline: the certificate has no digest"},
+                                                                   {"of", "baseline", "certificate: baseline/of"}};
     for (size_t i = 0; i < sizeof less / sizeof *less; i++) {
         cleanup(json) json_t *c = NULL;
         fixture_sign(&f, CANONICAL, 64);
@@ -171,6 +182,21 @@ static void test_bundle(void)
         json_object_del(less[i].in ? json_object_get(c, less[i].in) : c, less[i].key);
         fixture_sign_certificate(&f, c);
         verify(&f, NULL, less[i].want, __LINE__);
+    }
+
+    /* the baseline's plan is another one than was judged; one that is not the operator's is said to be none */
+    for (int i = 0; i < 2; i++) {
+        cleanup(json) json_t *c = NULL;
+        fixture_sign(&f, CANONICAL, 64);
+        check(json_parse(f.certificate.data, f.certificate.size, &c, &err));
+        json_t *baseline = json_object_get(c, "baseline");
+        if (i)
+            json_put_str(baseline, "of", CERTIFICATE_OTHERS);
+        else
+            json_put_int(json_object_get(baseline, "program"), "defines", 7);
+        fixture_sign_certificate(&f, c);
+        verify(&f, NULL, i ? NULL : "compared with: the baseline's source and plan", __LINE__);
+        check(!i || strstr(f.compared, "NOT the operator's"));
     }
 
     /* signed, but hash and shape do not belong together */
@@ -192,7 +218,8 @@ static void test_bundle(void)
         {"speedup", "{\"median\":9.5}", "manifest.json: its \"speedup\""}, {"mode", NULL, "manifest.json: its \"mode\""},
         {"preconditions", "{\"tensors\":{\"x\":{\"strides\":[32]}},\"workspace_bytes\":256}", "manifest.json: its \"preconditions\""},
         {"preconditions", NULL, "manifest.json: its \"preconditions\""}, {"digests", "{}", "manifest.json: it has no digest of"},
-        {"digests", NULL, "manifest.json: it has no digest of"}};
+        {"digests", NULL, "manifest.json: it has no digest of"}, {"baseline_of", "\"other\"", "manifest.json: whose baseline"},
+        {"baseline_of", NULL, "manifest.json: whose baseline"}};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         cleanup(json) json_t *manifest = NULL, *value = lies[i].value ? json_loads(lies[i].value, JSON_DECODE_ANY, NULL) : NULL;
         fixture_sign(&f, CANONICAL, 64);
@@ -219,8 +246,8 @@ static void test_bundle(void)
     verify(&f, NULL, "signature: manifest.json", __LINE__);
     /* the certificate's signature, of what would be a manifest: a signature is for one file */
     fixture_sign(&f, CANONICAL, 64);
-    f.bundle.files[5] = (struct bundle_file){"manifest.json", f.certificate.data, f.certificate.size};
-    f.bundle.files[6] = (struct bundle_file){"manifest.json.minisig", f.signature.data, f.signature.size};
+    f.bundle.files[6] = (struct bundle_file){"manifest.json", f.certificate.data, f.certificate.size};
+    f.bundle.files[7] = (struct bundle_file){"manifest.json.minisig", f.signature.data, f.signature.size};
     verify(&f, NULL, "signature: manifest.json: it was made for", __LINE__);
 
     /* keys rotate: any of the keys given will do, and each signature may be by another */
@@ -377,7 +404,7 @@ static void test_minisign_agrees(void)
     fixture_make(&f, dir);
     cleanup(str) char *key = xfmt("%s/key.pub", dir);
     check(file_write(key, f.key.data, f.key.size, 0644, &err));
-    for (int i = 3; i < 7; i += 2)
+    for (int i = 4; i < 8; i += 2)
         for (int changed = 0; changed < 3; changed++) {
             cleanup(str) char *file = xfmt("%s/%s", dir, f.bundle.files[i].name), *sig = xfmt("%s.minisig", file);
             cleanup(str) char *command = xfmt("minisign -V -q -m %s -p %s >/dev/null 2>&1", file, key);

@@ -46,6 +46,8 @@ static void check_parts(struct world *w, const json_t *kernel)
 /* Ids rise by one step at least, the last is job.done, every candidate has one verdict and was proposed before it. */
 static void check_story(struct world *w, const char *id, const json_t *job)
 {
+    if (w->jobs)
+        wait_tidied(w);
     cleanup(json) json_t *events = events_of(w, id), *all = candidates_of(w, id);
     size_t i;
     json_t *e;

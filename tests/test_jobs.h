@@ -207,6 +207,20 @@ __attribute__((unused)) static json_t *candidates_of(struct world *w, const char
     return all;
 }
 
+/* Until what waited for jobs that have ended is dropped. */
+__attribute__((unused)) static void wait_tidied(struct world *w)
+{
+    for (int64_t until = clock_mono_ns() + 30000000000; clock_mono_ns() < until; clock_sleep_ns(2000000)) {
+        struct store_page page = {STORE_META, "dropping", NULL, 1, false};
+        struct err err = {0};
+        cleanup(json) json_t *left = json_array();
+        check(store_list(w->store, &page, take_candidate, left, NULL, NULL, &err));
+        if (!json_array_size(left))
+            return;
+    }
+    check(!"tidied");
+}
+
 /* The events of a job as an array of {"type", ...data}; new reference. */
 __attribute__((unused)) static json_t *events_of(struct world *w, const char *job)
 {

@@ -123,6 +123,61 @@ static void one_shape(void)
     }
 }
 
+#define WAITING 120
+#define SOURCE_BYTES 200000
+
+/* Of the job's candidates, how many are in this state. */
+static int in_state(struct world *w, const char *job, const char *state)
+{
+    cleanup(json) json_t *all = candidates_of(w, job);
+    size_t i;
+    json_t *c;
+    int n = 0;
+    json_array_foreach(all, i, c)
+        n += strcmp(json_str(c, "state", ""), state) == 0;
+    return n;
+}
+
+static int64_t judgements(struct world *w)
+{
+    cleanup(json) json_t *stats = jobs_stats(w->jobs);
+    return json_int(stats, "judged", 0);
+}
+
+/*
+ * Many large candidates wait while the judge takes one after the other: a cancel is one small write, gets through at once, and what
+ * waited is dropped afterwards, in pieces, over a restart too.
+ */
+static void many_waiting(void)
+{
+    cleanup(world) struct world w = {0};
+    cleanup(json) json_t *job = NULL;
+    struct err err = {0};
+    char id[40];
+    world_open(&w);
+    w.config.max_candidates = WAITING;
+    world_start(&w);
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','shapes':[{'R':4,'N':8}],'generator':'external','budget':{'candidates':120}}"));
+    cleanup(str) char *source = xalloc(SOURCE_BYTES + 1);
+    memset(source, '/', SOURCE_BYTES);
+    memcpy(source, "slow=20 verdict=race ", 21);
+    for (int i = 0; i < WAITING; i++) {
+        cleanup(json) json_t *doc = candidate_doc(source), *record = NULL;
+        struct faults f = {0};
+        check(jobs_add_candidate(w.jobs, id, doc, &record, &f, &err));
+    }
+    const int64_t before = judgements(&w);
+    check(jobs_cancel(w.jobs, id, &job, &err));
+    check_str(json_str(job, "state", ""), "cancelled");
+    check(judgements(&w) <= before + 4 && before < WAITING);
+    jobs_stop(w.jobs);                   /* in the middle of it */
+    const int judged = in_state(&w, id, "judged");
+    world_start(&w);
+    wait_tidied(&w);
+    check_int(in_state(&w, id, "dropped"), WAITING + 1 - judged);
+    check_end(&w, id);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -133,5 +188,6 @@ int main(int argc, char **argv)
     cancelled_at_any_moment();
     agents_at_once();
     one_shape();
+    many_waiting();
     return test_done();
 }

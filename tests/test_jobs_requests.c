@@ -247,6 +247,7 @@ static void external_that_waits(void)
     world_open(&w);
     world_start(&w);
     check(jobs_cancel(w.jobs, id, &cancelled, &err));
+    wait_tidied(&w);
     cleanup(json) json_t *all = candidates_of(&w, id), *events = events_of(&w, id);
     check_int(json_array_size(all), 3);
     for (size_t i = 0; i < 3; i++)
@@ -310,6 +311,7 @@ static void limits_without_a_runner(void)
         check_str(json_str(job, "state", ""), "done");
         check_str(json_str(shape, "why_ended", ""), "the budget of 3 wall_seconds is used up");
     }
+    wait_tidied(&w);
     cleanup(json) json_t *still = get(&w, STORE_JOB, busy), *dropped = get(&w, STORE_CANDIDATE, json_str(late, "id", ""));
     check_str(json_str(still, "state", ""), "running");
     check_str(json_str(dropped, "state", ""), "dropped");
@@ -324,14 +326,21 @@ static void limits_without_a_runner(void)
     check_str(code_of(judged), "ok");
 }
 
-/* A job's own baseline is judged first and measured against; a slow one wins no place, since times decide between jobs with different ones. */
+/*
+ * A job's own baseline is judged first and measured against; but what the job would have served is judged beside the operator's (1000 ns)
+ * once more, and served by that alone.
+ */
 static void own_baseline(void)
 {
-    static const struct { const char *baseline, *candidate; int64_t served_ns; double speedup; bool own; } rows[] = {
-        {"time=3000 ", "time=1500 ", 1500, 2, true},
-        {NULL, "time=1200 ", 1000, 1, false},           /* the operator's, which beats what was served with twice the speed-up */
-        {"time=3000 ", "time=1100 ", 1000, 1, false},   /* 2.7 times its own, and slower than what is served */
-        {"time=3000 ", "time=600 ", 600, 5, true},
+    static const struct { const char *baseline, *candidate; double best, served_ns, speedup; const char *serving; } rows[] = {
+        {"time=3000 ", "time=1500 ", 2, 0, 0, "not_faster"},           /* twice as fast as its own, half as fast as the operator's */
+        {"time=3000 ", "time=2500 reverdict=wrong_result ", 1, 0, 0, "not_faster"},   /* and so is a slow baseline that nothing beat */
+        {"time=3000 ", "time=500 refuse=invalid refuse_beside=1000 ", 6, 0, 0, "judge_error"},
+        {NULL, "time=1200 ", 1, 1000, 1, NULL},
+        {"time=3000 ", "time=1100 ", 3000. / 1100, 1000, 1, "not_faster"},
+        {"time=800 ", "time=950 ", 1, 800, 1.25, "ok"},                /* it is faster than the operator's, and served as what it is: a kernel */
+        {"time=3000 ", "time=500 ", 6, 500, 2, "ok"},
+        {"time=1000 ", "time=400 ", 2.5, 400, 2.5, NULL},              /* the operator's, sent along */
     };
     cleanup(world) struct world w = {0};
     world_new(&w);
@@ -349,14 +358,36 @@ static void own_baseline(void)
         snprintf(key, sizeof key, "baseline/%s", json_str(queued, "id", ""));
         cleanup(json) json_t *job = wait_job(&w, json_str(queued, "id", "")), *left = NULL;
         const json_t *shape = json_array_get(json_object_get(job, "shapes"), 0), *base = json_object_get(shape, "baseline");
+        const json_t *serving = json_object_get(shape, "serving");
         cleanup(json) json_t *record = get(&w, STORE_CANDIDATE, json_str(base, "candidate", ""));
         cleanup(json) json_t *kernel = get(&w, STORE_KERNEL, json_str(shape, "shape_hash", ""));
         check_str(json_str(job, "state", ""), "done");
         check_str(json_str(json_object_get(record, "candidate"), "source", ""), rows[i].baseline ? rows[i].baseline : "time=1000 ");
-        check((json_str(json_object_get(job, "baseline"), "digest", NULL) != NULL) == (rows[i].baseline != NULL));
-        check_int((int64_t)json_num(kernel, "time_ns", 0), rows[i].served_ns);
+        check((json_str(json_object_get(job, "baseline"), "digest", NULL) != NULL) == (rows[i].serving != NULL));
+        check(json_num(json_object_get(json_object_get(shape, "best"), "speedup"), "median", 0) == rows[i].best);
+        check(json_num(kernel, "time_ns", 0) == rows[i].served_ns);
         check(json_num(json_object_get(kernel, "speedup"), "median", 0) == rows[i].speedup);
-        check((json_str(kernel, "own_baseline", NULL) != NULL) == rows[i].own);
+        check(!json_object_get(kernel, "own_baseline"));
+        check_str(json_str(serving, "verdict", ""), rows[i].serving ? rows[i].serving : "");
+        check_str(json_str(serving, "stands_for", ""), serving ? json_str(json_object_get(shape, "best"), "candidate", "") : "");
+        check(json_bool(serving, "served", false) == (rows[i].serving && !strcmp(rows[i].serving, "ok")));
+        check_int(json_int(json_object_get(job, "spent"), "candidates", 0), 1);
+        cleanup(json) json_t *events = events_of(&w, json_str(queued, "id", ""));
+        if (serving && json_bool(serving, "served", false)) {
+            cleanup(json) json_t *stands = get(&w, STORE_CANDIDATE, json_str(kernel, "candidate", ""));
+            check_str(json_str(kernel, "candidate", ""), json_str(serving, "candidate", "?"));
+            check_str(code_of(stands), "ok");
+            check(!json_bool(stands, "is_baseline", false) && !json_object_get(json_object_get(stands, "figures"), "own_baseline"));
+            check(json_num(kernel, "baseline_time_ns", 0) == 1000);
+            check_str(json_str(kernel, "baseline_of", ""), "operator");       /* and the source that it was compared with is kept */
+            cleanup(buf) struct buf source = {0};
+            check(store_get_blob(w.store, json_str(json_object_get(kernel, "digests"), "baseline", ""), &source, &err));
+            check_str(buf_cstr(&source), "time=1000 ");
+        }
+        for (size_t e = 0; serving && e < json_array_size(events); e++) {      /* nothing else of it was ever told to be served */
+            const json_t *one = json_array_get(events, e);
+            check(!json_bool(one, "served", false) || !strcmp(json_str(one, "candidate", ""), json_str(serving, "candidate", "")));
+        }
         check(!store_get(w.store, STORE_META, key, &left, &err) && err.code == ERR_NOT_FOUND);
     }
 }

@@ -82,9 +82,23 @@ static void faults_are_kept_with_pointers(void)
     check_str(f.list[FAULTS_MAX - 1].detail, "no. 13");
 }
 
+static void a_mark_in_front(void)
+{
+    cleanup(json) json_t *doc = NULL, *none = NULL;
+    char path[] = "/tmp/proteus-json-XXXXXX";
+    struct err err = {0};
+    int fd = mkstemp(path);
+    check(fd >= 0 && close(fd) == 0);
+    check(file_write(path, "\xef\xbb\xbf{\"a\":1}", 10, 0600, &err) && json_parse_file(path, 100, &doc, &err) && json_int(doc, "a", 0) == 1);
+    check(file_write(path, "\xef\xbb\xbf\xef\xbb\xbf{}", 8, 0600, &err) && !json_parse_file(path, 100, &none, &err));
+    check(file_write(path, "\xef\xbb{}", 4, 0600, &err) && !json_parse_file(path, 100, &none, &err));
+    unlink(path);
+}
+
 int main(void)
 {
     strict_reading();
+    a_mark_in_front();
     writing_is_exact_and_short();
     faults_are_kept_with_pointers();
     return test_done();

@@ -243,6 +243,9 @@ static void copies_of_stored_buffers(void)
     /* one warp in one block */
     found(INIT("1") OWN_WORD "st.global.u32 [%rd5+128], %r1; bar.sync 0;" FETCH, 32, PTX_RACE, PTX_RACE, "fence.proxy.async");
     clean(INIT("1") OWN_WORD "st.global.u32 [%rd5+128], %r1; fence.proxy.async; bar.sync 0;" FETCH, 32, itself);
+    /* brought, and nobody waits */
+    found(INIT("1") "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 %rd6, [m], 256; @%p6 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [m];", 64,
+          PTX_RACE, PTX_RACE, "nothing waits for them");
     /* what a copy brought there a copy may take away, and what nobody has stored */
     clean(INIT("1") TILE STORE_TILE STORED "bar.sync 0; @%p6 fence.proxy.async.shared::cta;" FETCH, 64, itself);
 }

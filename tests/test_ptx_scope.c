@@ -90,6 +90,24 @@ static const struct { const char *what, *text; enum ptx_finding_kind kind; } str
     {"in the other order", STRONG(RAISE, DATA, "  ld.volatile.global.u32 %r3, [%d1];\n") "  ld.volatile.global.u32 %r4, [%d1];\n  st.global.u32 [%d3], %r4;\n  ret;\n}\n", PTX_CLEAN},
 };
 
+/* Accesses that are strong for their own block alone, by two blocks; and loads that take for granted that nobody stores. */
+#define BLOCKS(body) HEAD                                                                                                      \
+    ".visible .entry k(.param .u64 data, .param .u64 flag, .param .u64 out)\n{\n"                                               \
+    "  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %d<6>;\n"                                                                   \
+    "  ld.param.u64 %d1, [data];\n  ld.param.u64 %d2, [flag];\n  ld.param.u64 %d3, [out];\n"                                    \
+    "  mov.u32 %r1, %tid.x;\n  mov.u32 %r2, %ctaid.x;\n  setp.ne.u32 %p1, %r1, 0;\n  mov.u32 %r4, 42;\n" body                      \
+    "  @!%p1 st.global.u32 [%d3], %r4;\n  ret;\n}\n"
+static const struct { const char *what, *text; uint32_t blocks; enum ptx_finding_kind kind; } narrow[] = {
+    {"sums for all", BLOCKS("  red.relaxed.gpu.global.add.u32 [%d2], 1;\n"), 2, PTX_CLEAN},
+    {"sums for the block, of one", BLOCKS("  red.relaxed.cta.global.add.u32 [%d2], 1;\n"), 1, PTX_CLEAN},
+    {"sums for the block, of two", BLOCKS("  red.relaxed.cta.global.add.u32 [%d2], 1;\n"), 2, PTX_RACE},
+    {"one of the two for all", BLOCKS("  setp.eq.u32 %p2, %r2, 0;\n  @%p2 red.relaxed.cta.global.add.u32 [%d2], 1;\n  @!%p2 red.relaxed.gpu.global.add.u32 [%d2], 1;\n"), 2, PTX_RACE},
+    {"stores for the block", BLOCKS("  @!%p1 st.relaxed.cta.global.u32 [%d2], %r2;\n"), 2, PTX_RACE},
+    {"reads what it stored", BLOCKS("  @!%p1 st.global.u32 [%d1], 42;\n  bar.sync 0;\n  @!%p1 ld.global.u32 %r4, [%d1];\n"), 1, PTX_CLEAN},
+    {"reads as read-only what it stored", BLOCKS("  @!%p1 st.global.u32 [%d1], 42;\n  bar.sync 0;\n  @!%p1 ld.global.nc.u32 %r4, [%d1];\n"), 1, PTX_RACE},
+    {"reads as read-only, then stores", BLOCKS("  @!%p1 ld.global.nc.u32 %r3, [%d2];\n  bar.sync 0;\n  @!%p1 st.global.u32 [%d2], 42;\n"), 1, PTX_CLEAN},
+};
+
 /* The same in shared memory, from one warp to another. */
 #define NEAR(raise, wait) HEAD                                                                                                 \
     ".visible .entry k(.param .u64 data, .param .u64 flag, .param .u64 out)\n{\n"                                               \
@@ -137,6 +155,8 @@ int main(void)
         run(within[i].what, within[i].text, 1, within[i].kind);
     for (size_t i = 0; i < sizeof strong / sizeof *strong; i++)
         run(strong[i].what, strong[i].text, 2, strong[i].kind);
+    for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
+        run(narrow[i].what, narrow[i].text, narrow[i].blocks, narrow[i].kind);
     for (size_t i = 0; i < sizeof near / sizeof *near; i++)
         run(near[i].what, near[i].text, 1, near[i].kind);
     return test_done();

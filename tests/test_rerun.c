@@ -39,11 +39,15 @@ static json_t *certificate_new(void)
     struct err err = {0};
     check(json_parse_file(TEST_DATA "/certificate.json", 1 << 20, &c, &err));
     cleanup(json) json_t *program = json_deep_copy(json_object_get(c, "program"));
+    cleanup(json) json_t *baseline = json_deep_copy(json_object_get(json_object_get(c, "baseline"), "program"));
     json_t *digests = json_object_get(c, "digests");
     json_put_str(program, "source", "source");
     json_put(c, "shape", json_pack("{s:s,s:{s:i},s:{s:s},s:s}", "op", "scale", "axes", "N", 64, "dtypes", "io", "bf16", "target", "sm_90a"));
     json_put_str(c, "shape_hash", hash_of(CANONICAL, strlen(CANONICAL)).text);
     json_put_str(digests, "candidate", candidate_digest(program).text);
+    json_put_str(baseline, "source", "baseline");
+    json_put_str(digests, "baseline", candidate_digest(baseline).text);
+    json_put_str(digests, "baseline_source", hash_of("baseline", 8).text);
     json_put_str(digests, "cubin", hash_of("cubin", 5).text);
     json_put_str(digests, "ptx", hash_of("ptx", 3).text);
     json_put_str(digests, "source", hash_of("source", 6).text);
@@ -120,10 +124,11 @@ static void put_bundle(const json_t *c)
     struct bundle b = {.count = 0};
     json_write(&certificate, c);
     signer_sign(&signer, certificate.data, certificate.size, "file:certificate.json", &signature);
-    add(&b, "kernel.cubin", "cubin", 5), add(&b, "kernel.ptx", "ptx", 3), add(&b, "source", "source", 6);
+    add(&b, "kernel.cubin", "cubin", 5), add(&b, "kernel.ptx", "ptx", 3), add(&b, "source", "source", 6), add(&b, "baseline", "baseline", 8);
     add(&b, "certificate.json", certificate.data, certificate.size), add(&b, "certificate.json.minisig", signature.data, signature.size);
     for (size_t i = 0; i < sizeof repeated / sizeof *repeated; i++)
         json_object_set(m, repeated[i], json_object_get(c, repeated[i]));
+    json_put_str(m, "baseline_of", certificate_baseline_of(c));
     for (int i = 0; i < b.count; i++)
         json_put_str(digests, b.files[i].name, hash_of(b.files[i].data, b.files[i].size).text);
     json_put(m, "digests", json_incref(digests));
@@ -273,11 +278,82 @@ static void test_json(void)
     check_str(json_str(json_object_get(again, "verdict"), "code", ""), "ok");
 }
 
+/* A line of the output, its blanks run together. */
+static bool has_row(const char *wanted)
+{
+    cleanup(str) char *text = xstrdup(buf_cstr(&output));
+    for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
+        cleanup(buf) struct buf words = {0};
+        for (char *word, *at = line; (word = strsep(&at, " "));)
+            if (*word)
+                buf_fmt(&words, "%s%s", words.size ? " " : "", word);
+        if (!strcmp(buf_cstr(&words), wanted))
+            return true;
+    }
+    return false;
+}
+
+static void test_rows(void)
+{
+    static const char *const wanted[] = {"CERTIFICATE HERE", "verdict ok ok", "evidence emulated (estimate) emulated (estimate)",
+                                         "which is the operator's baseline the operator's baseline"};
+    cleanup(json) json_t *was = certificate_new();
+    put_bundle(was);
+    put_answer("ok", was);
+    expect(__LINE__, 0, "confirmed");
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (!has_row(wanted[i])) {
+            fprintf(stderr, "no row \"%s\" in:\n%s\n", wanted[i], buf_cstr(&output));
+            check(!"a row");
+        }
+}
+
+static int verify_dir(const char *more)
+{
+    cleanup(str) char *command = xfmt("%s verify %s/laid --key %s/key.pub %s >%s/out 2>&1 </dev/null", proteus, dir, dir, more, dir);
+    cleanup(str) char *out = in_dir("out");
+    int status = system(command);
+    struct err err = {0};
+    buf_clear(&output);
+    check(file_read(out, 1 << 20, &output, &err));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A folder of files is as good as the archive; one that lies beside them must hold them. A file too large is our own fault, no server's. */
+static void test_folder(void)
+{
+    cleanup(json) json_t *was = certificate_new();
+    cleanup(str) char *lay = xfmt("mkdir %s/laid && tar -C %s/laid -xf %s/bundle.tar", dir, dir, dir), *bundle = in_dir("bundle.tar");
+    cleanup(str) char *remove = xfmt("rm -r %s/laid", dir);
+    cleanup(buf) struct buf text = {0};
+    struct err err = {0};
+    put_bundle(was);
+    check_int(system(lay), 0);
+    check_int(verify_dir(""), 0);
+    check(file_read(bundle, 1 << 20, &text, &err));
+    put_text("laid/bundle.tar", text.data, text.size, 0644);
+    check_int(verify_dir(""), 0);
+    for (size_t i = 0; i < 4; i++) {
+        const size_t at = (size_t[]){0, 200, 700, text.size - 1}[i];
+        text.data[at] ^= 1;
+        put_text("laid/bundle.tar", text.data, text.size, 0644);
+        check_int(verify_dir(""), 1);
+        check(strstr(buf_cstr(&output), "bundle.tar does not hold the files beside it") && strstr(buf_cstr(&output), "NOT verified"));
+        text.data[at] ^= 1;
+    }
+    check_int(system(remove), 0);
+    cleanup(str) char *large = xalloc(1 << 17);
+    put_text("large.pub", large, 1 << 17, 0644);
+    cleanup(str) char *more = xfmt("--key %s/large.pub", dir);
+    check_int(verify(more), 6);
+    check(strstr(buf_cstr(&output), "is larger than"));
+}
+
 /* What it is asked with: the program, the shape, the operator's digest, a retest. */
 static void test_asked(void)
 {
-    cleanup(json) json_t *was = certificate_new(), *candidate = NULL;
-    cleanup(str) char *asked = in_dir("asked"), *given = in_dir("given.json");
+    cleanup(json) json_t *was = certificate_new(), *candidate = NULL, *baseline = NULL;
+    cleanup(str) char *asked = in_dir("asked"), *given = in_dir("given.json"), *beside = in_dir("beside.json");
     cleanup(buf) struct buf words = {0};
     struct err err = {0};
     put_bundle(was);
@@ -287,7 +363,8 @@ static void test_asked(void)
     check(strstr(buf_cstr(&words), "judge-file --shape @") && strstr(buf_cstr(&words), "--mode retest") && strstr(buf_cstr(&words), "--ops-dir /the/operators"));
     cleanup(str) char *op = xfmt("--op-digest %s", json_str(json_object_get(was, "digests"), "op", "?"));
     check(strstr(buf_cstr(&words), op) != NULL);
-    check(json_parse_file(given, 1 << 20, &candidate, &err));
+    check(json_parse_file(given, 1 << 20, &candidate, &err) && json_parse_file(beside, 1 << 20, &baseline, &err));
+    check_str(candidate_digest(baseline).text, json_str(json_object_get(was, "digests"), "baseline", ""));    /* and what it was compared with */
     check_str(candidate_digest(candidate).text, json_str(json_object_get(was, "digests"), "candidate", ""));
     check_int(system("ls -d /tmp/proteus-rerun-?????? >/dev/null 2>&1") == 0, 0);       /* nothing is left behind */
 }
@@ -305,16 +382,19 @@ int main(int argc, char **argv)
     put_text("key.pub", key.data, key.size, 0644);
     cleanup(str) char *script = xfmt("#!/bin/sh\n"
                                      "echo \"$@\" >%s/asked\n"
-                                     "while [ $# -gt 1 ]; do [ \"$1\" = --json ] && to=$2; [ \"$1\" = --candidate ] && cp \"$2\" %s/given.json; shift; done\n"
+                                     "while [ $# -gt 1 ]; do [ \"$1\" = --json ] && to=$2; [ \"$1\" = --candidate ] && cp \"$2\" %s/given.json;\n"
+                                     "[ \"$1\" = --baseline ] && cp \"$2\" %s/beside.json; shift; done\n"
                                      "echo 'emulate        1.0 ms  ok'\n"
                                      "[ -f %s/answer.json ] || { echo 'proteus-gpu: judge-file: operator scale is another one here' >&2; exit 1; }\n"
-                                     "echo '{'; echo 'noise'; cp %s/answer.json \"$to\"\n", dir, dir, dir, dir);
+                                     "echo '{'; echo 'noise'; cp %s/answer.json \"$to\"\n", dir, dir, dir, dir, dir);
     put_text("judge", script, strlen(script), 0755);
     test_emulated();
     test_measured();
     test_refused();
     test_json();
     test_asked();
+    test_rows();
+    test_folder();
     cleanup(str) char *remove = xfmt("rm -rf %s", dir);
     check_int(system(remove), 0);
     buf_done(&output);

@@ -18,7 +18,7 @@ static void complain(const struct cli *cli, const char *text)
 static int exit_for(enum err_code code)
 {
     static const struct { enum err_code code; int status; } table[] = {
-        {ERR_INVALID, CLI_USAGE}, {ERR_NOT_FOUND, CLI_LOCAL}, {ERR_CONFLICT, CLI_INTERRUPTED}, {ERR_TOO_LARGE, CLI_UNREACHED},
+        {ERR_INVALID, CLI_USAGE}, {ERR_NOT_FOUND, CLI_LOCAL}, {ERR_CONFLICT, CLI_INTERRUPTED},
         {ERR_UPSTREAM, CLI_UNREACHED}, {ERR_UNAVAILABLE, CLI_UNREACHED}, {ERR_TIMEOUT, CLI_UNREACHED}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].code == code)
@@ -128,6 +128,24 @@ const char *evidence_word(const json_t *doc)
 {
     const char *e = json_str(doc, "evidence", NULL);
     return !e ? "-" : !strcmp(e, "measured") ? "measured" : "emulated (estimate)";
+}
+
+const char *baseline_words(const char *of)
+{
+    return !strcmp(of, "operator") ? "the operator's baseline" : *of ? "a baseline that is not the operator's" : "the baseline";
+}
+
+void serving_text(struct buf *to, const json_t *shape)
+{
+    const json_t *serving = json_object_get(shape, "serving");
+    if (json_str(json_object_get(shape, "best"), "own_baseline", NULL))
+        buf_str(to, " over the job's own baseline");
+    if (!json_is_object(serving))
+        return;
+    buf_fmt(to, "; %sserved: beside the operator's baseline ", json_bool(serving, "served", false) ? "" : "not ");
+    if (doc_speedup(serving).median > 0)
+        buf_fmt(to, "%.2fx, ", doc_speedup(serving).median);
+    term_clean(to, json_str(serving, "verdict", "?"), 40);
 }
 
 void time_text(struct buf *to, const json_t *doc)

@@ -13,6 +13,20 @@ static const struct option_spec *find(const struct option_spec *const *tables, c
     return NULL;
 }
 
+int args_first_word(int argc, char **argv, const struct option_spec *table)
+{
+    const struct option_spec *const tables[] = {table, NULL};
+    int i = 0;
+    for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
+        const char *name = argv[i] + (argv[i][1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+        const struct option_spec *spec = find(tables, name, equals ? (size_t)(equals - name) : strlen(name));
+        if (!spec)
+            return -1;
+        i += spec->value && !equals;
+    }
+    return i < argc ? i : argc;
+}
+
 bool args_parse(int argc, char **argv, const struct option_spec *const *tables, struct args *ret, struct err *err)
 {
     struct args a = {0};

@@ -21,6 +21,8 @@ struct args {
     struct { const struct option_spec *spec; const char *value; } options[ARGS_MAX];
 };
 /* `tables` are tried in order, NULL ends them. ERR_INVALID names the word that is wrong. */
+/* The first word that is neither an option of the table nor an option's value; argc: there is none, -1: an option that the table lacks. */
+int args_first_word(int argc, char **argv, const struct option_spec *table);
 bool args_parse(int argc, char **argv, const struct option_spec *const *tables, struct args *ret, struct err *err) MUST_CHECK;
 /* The n-th value given for an option (n = 0: the first), NULL if there is none; a flag's value is "". */
 const char *args_get(const struct args *a, const char *name, int n);

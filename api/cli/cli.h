@@ -99,6 +99,9 @@ const char *doc_verdict(const json_t *doc);                 /* "ok", "wrong_resu
 void speedup_text(struct buf *to, struct speedup s);        /* "1.83x [1.79, 1.87]" */
 /* "measured" as it is; anything else as an estimate: an emulated figure is never shown as a measurement. */
 const char *evidence_word(const json_t *doc);
+const char *baseline_words(const char *of);              /* whose baseline a speed-up is over; of: "operator", "other", "" */
+/* Of a job with its own baseline: that the speed-up is over that, and what the shape's best came to beside the operator's. Else nothing. */
+void serving_text(struct buf *to, const json_t *shape);
 /* "3.21 us", with "~" before it unless it was measured; nothing where there is no time. */
 void time_text(struct buf *to, const json_t *doc);
 /* "B=4 H=2 HV=8 ..." */

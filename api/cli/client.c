@@ -58,7 +58,7 @@ static bool err_from_curl(CURLcode code, const struct client *c, const struct tr
     if (client_interrupted)
         return err_set(err, ERR_CONFLICT, "interrupted");
     if (t->too_large)
-        return err_set(err, ERR_TOO_LARGE, "the answer is larger than %zu bytes", t->limit);
+        return err_set(err, ERR_UPSTREAM, "the answer is larger than %zu bytes", t->limit);
     const char *why = *text ? text : curl_easy_strerror(code);
     switch ((int)code) {
     case CURLE_OPERATION_TIMEDOUT:

@@ -23,7 +23,7 @@ void reply_done(struct reply *r);
 DEFINE_CLEANUP(reply, struct reply, reply_done(it))
 
 /*
- * True whenever the server answered, whatever its status. ERR_UNAVAILABLE: not reached; ERR_TIMEOUT; ERR_TOO_LARGE; ERR_UPSTREAM:
+ * True whenever the server answered, whatever its status. ERR_UNAVAILABLE: not reached; ERR_TIMEOUT; ERR_UPSTREAM: too large, or
  * the answer is not of the form that HTTP or JSON have. `body` may be NULL; `header` ("Name: value") may be NULL.
  */
 bool client_call(const struct client *c, const char *method, const char *path, const json_t *body, const char *header,

@@ -3,6 +3,7 @@
  */
 #include "api/cli/cli.h"
 #include "api/cli/rerun.h"
+#include "core/certificate.h"
 #include "core/hash.h"
 #include "core/tar.h"
 
@@ -70,7 +71,7 @@ static void print_certificate(const json_t *certificate)
     buf_str(&op, "  ");
     term_clean(&op, json_str(shape, "target", ""), 16);
     if (doc_speedup(certificate).median > 0)
-        speedup_text(&speedup, doc_speedup(certificate)), buf_str(&speedup, measured ? " over the baseline" : " over the baseline, estimated");
+        speedup_text(&speedup, doc_speedup(certificate)), buf_fmt(&speedup, " over %s%s", baseline_words(certificate_baseline_of(certificate)), measured ? "" : ", estimated");
     time_text(&time, certificate);
     term_clean(&on, json_is_string(device) ? json_string_value(device) : json_str(device, "name", ""), 100);
     term_clean(&evidence, evidence_word(certificate), 40);
@@ -136,6 +137,21 @@ static bool archive_from_dir(const char *path, struct buf *ret, struct err *err)
     return true;
 }
 
+/* The archive that `fetch` laid beside the files, where it is there: whoever takes that one must get the same. */
+static bool archive_beside(const char *dir, struct bundle *b, struct buf *store, struct err *err)
+{
+    cleanup(str) char *path = xfmt("%s/bundle.tar", dir);
+    b->archive = NULL;
+    if (access(path, F_OK) != 0)
+        return true;
+    if (!file_read(path, CLIENT_MAX_FILE_BYTES, store, err))
+        return false;
+    b->archive = buf_cstr(store);
+    b->archive_size = store->size;
+    b->beside = true;
+    return true;
+}
+
 /* All keys of --key, one behind the other; each file holds one or more. False: none was given. */
 static bool keys_read(const struct cli *cli, struct buf *to, bool *ret_given, struct err *err)
 {
@@ -155,7 +171,7 @@ int cmd_verify(struct cli *cli)
     const char *wanted = args_or(&cli->args, "shape-hash", NULL, NULL);
     struct err err = {0};
     struct stat st;
-    cleanup(buf) struct buf archive = {0}, key = {0};
+    cleanup(buf) struct buf archive = {0}, key = {0}, beside = {0};
     cleanup(mem) void *entries = xarray(BUNDLE_MAX_FILES, sizeof(struct tar_entry));
     struct bundle bundle = {0};
     bool given = false;
@@ -177,8 +193,8 @@ int cmd_verify(struct cli *cli)
             printf("{\"ok\":false,\"checks\":"), term_json(checks), printf("}\n");
         return CLI_NO;
     }
-    if (is_dir)
-        bundle.archive = NULL;
+    if (is_dir && !archive_beside(path, &bundle, &beside, &err))
+        return cli_fail(cli, &err);
     return check_and_print(cli, &bundle, &key, wanted, true);
 }
 

@@ -178,6 +178,12 @@ static void print_shapes(const json_t *job)
         table_cell(&t, STYLE_PLAIN, "%s", evidence_word(best));
     }
     table_print(&t);
+    json_array_foreach(shapes, i, shape) {
+        cleanup(buf) struct buf line = {0};
+        serving_text(&line, shape);
+        if (line.size)
+            printf("%.12s  the best is%s\n", json_str(shape, "shape_hash", "-"), buf_cstr(&line));
+    }
 }
 
 static enum style state_style(const char *state)

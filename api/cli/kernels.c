@@ -12,13 +12,22 @@ const struct option_spec kernels_options[] = {
     {0}};
 const struct option_spec key_options[] = {{"output", "FILE", "write it there"}, {0}};
 
+/* Whose baseline a kernel was compared with, in a word. */
+static const char *kernel_over(const json_t *k)
+{
+    const char *of = json_str(k, "baseline_of", "");
+    if (json_str(k, "own_baseline", NULL))
+        return "a job's";
+    return json_bool(k, "is_baseline", false) ? "itself" : !strcmp(of, "operator") ? "operator's" : *of ? "another" : "-";
+}
+
 static void print_kernels(const json_t *list)
 {
     const json_t *k;
     size_t i;
     cleanup(buf) struct buf heads = {0};
     cleanup(table) struct table t = {0};
-    table_start(&t, "SHAPE HASH|OPERATOR|TARGET|>SPEED-UP|>TIME|EVIDENCE|AXES", &heads);
+    table_start(&t, "SHAPE HASH|OPERATOR|TARGET|>SPEED-UP|>TIME|EVIDENCE|OVER|AXES", &heads);
     json_array_foreach(list, i, k) {
         const json_t *shape = json_object_get(k, "shape");
         cleanup(buf) struct buf axes = {0}, speedup = {0}, time = {0};
@@ -31,6 +40,7 @@ static void print_kernels(const json_t *list)
         table_cell(&t, STYLE_GOOD, "%s", buf_cstr(&speedup));
         table_cell(&t, STYLE_PLAIN, "%s", time.size ? buf_cstr(&time) : "-");
         table_cell(&t, STYLE_PLAIN, "%s", evidence_word(k));
+        table_cell(&t, STYLE_DIM, "%s", kernel_over(k));
         table_cell(&t, STYLE_DIM, "%s", buf_cstr(&axes));
     }
     table_print(&t);
@@ -67,6 +77,7 @@ static int kernel_show(struct cli *cli)
     print_pair("target", json_str(shape, "target", NULL));
     print_pair("evidence", evidence_word(r.doc));
     print_pair("speed-up", buf_cstr(&speedup));
+    print_pair("over the baseline", kernel_over(r.doc));
     print_pair("time", buf_cstr(&time));
     json_object_foreach((json_t *)digests, name, digest)
         print_pair(name, json_string_value(digest));

@@ -147,7 +147,20 @@ int main(int argc, char **argv)
         help_all();
         return argc < 2 ? CLI_USAGE : CLI_OK;
     }
-    const char *name = !strcmp(argv[1], "--version") ? "version" : argv[1];
+    /* What holds for all commands may stand before the command. */
+    const int first = !strcmp(argv[1], "--version") ? 0 : args_first_word(argc - 1, argv + 1, global_options), at = first < 0 ? 1 : first + 1;
+    for (int i = 1; first == argc - 1 && i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            help_all();
+            return CLI_OK;
+        }
+    if (first == argc - 1)
+        return cli_usage(&cli, "there is no command; `proteus --help` lists them");
+    const char *name = !strcmp(argv[at], "--version") ? "version" : argv[at];
+    cleanup(mem) void *memory = xarray((size_t)argc, sizeof(char *));
+    char **rest = memory;
+    memcpy(rest, argv + 1, (size_t)(at - 1) * sizeof *rest);
+    memcpy(rest + at - 1, argv + at + 1, (size_t)(argc - at - 1) * sizeof *rest);
     const struct command *c = commands;
     while (c->name && strcmp(c->name, name) != 0)
         c++;
@@ -155,7 +168,7 @@ int main(int argc, char **argv)
         return cli_usage(&cli, "there is no command %s", name);
     cli.command = c->name;
     const struct option_spec *const tables[] = {c->options, global_options, NULL};
-    if (!args_parse(argc - 2, argv + 2, tables, &cli.args, &err))
+    if (!args_parse(argc - 2, rest, tables, &cli.args, &err))
         return cli_usage(&cli, "%s", err.text);
     if (args_has(&cli.args, "help") || args_has(&cli.args, "h")) {
         help_command(c);

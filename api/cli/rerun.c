@@ -101,13 +101,16 @@ static bool run(const struct cli *cli, char **argv, struct err *err)
 
 /* ---- the task ---- */
 
-static json_t *candidate_of(const struct bundle *b, const json_t *certificate)
+/* A program of the certificate with its source out of the bundle; NULL: it has none. */
+static json_t *candidate_of(const struct bundle *b, const json_t *program, const char *source)
 {
-    json_t *doc = json_deep_copy(json_object_get(certificate, "program"));
-    for (int i = 0; i < b->count; i++)
-        if (!strcmp(b->files[i].name, "source"))
+    for (int i = 0; json_is_object(program) && i < b->count; i++)
+        if (!strcmp(b->files[i].name, source)) {
+            json_t *doc = json_deep_copy(program);
             json_put(doc, "source", json_stringn(b->files[i].data, b->files[i].size));
-    return doc;
+            return doc;
+        }
+    return NULL;
 }
 
 static bool write_json(const char *path, const json_t *doc, struct err *err)
@@ -119,7 +122,7 @@ static bool write_json(const char *path, const json_t *doc, struct err *err)
 
 /* A folder of ours for the task and the result, removed with what is in it. */
 struct folder { char path[40]; };
-static const char *const folder_files[] = {"shape.json", "candidate.json", "result.json"};
+static const char *const folder_files[] = {"shape.json", "candidate.json", "baseline.json", "result.json"};
 static void folder_done(struct folder *f)
 {
     for (size_t i = 0; *f->path && i < sizeof folder_files / sizeof *folder_files; i++) {
@@ -134,7 +137,8 @@ DEFINE_CLEANUP(folder, struct folder, folder_done(it))
 static bool judge(const struct cli *cli, const struct bundle *b, const json_t *certificate, json_t **ret, struct err *err)
 {
     cleanup(folder) struct folder f = {"/tmp/proteus-rerun-XXXXXX"};
-    cleanup(json) json_t *candidate = candidate_of(b, certificate);
+    cleanup(json) json_t *candidate = candidate_of(b, json_object_get(certificate, "program"), "source");
+    cleanup(json) json_t *baseline = candidate_of(b, json_object_get(json_object_get(certificate, "baseline"), "program"), "baseline");
     cleanup(words) struct words w = {.count = 0};
     cleanup(str) char *program = judge_program(cli);
     bool is_baseline = json_bool(certificate, "is_baseline", false) || !certificate_phase(certificate, "retest");
@@ -143,7 +147,9 @@ static bool judge(const struct cli *cli, const struct bundle *b, const json_t *c
         return err_errno(err, ERR_INTERNAL, "a temporary folder");
     }
     cleanup(str) char *shape = xfmt("@%s/shape.json", f.path), *file = xfmt("%s/candidate.json", f.path), *result = xfmt("%s/result.json", f.path);
-    if (!write_json(shape + 1, json_object_get(certificate, "shape"), err) || !write_json(file, candidate, err))
+    cleanup(str) char *compared = xfmt("%s/baseline.json", f.path);
+    if (!write_json(shape + 1, json_object_get(certificate, "shape"), err) || !write_json(file, candidate, err) ||
+        (baseline && !write_json(compared, baseline, err)))
         return false;
     word(&w, program, "judge-file");
     word(&w, "--shape", shape);
@@ -151,6 +157,8 @@ static bool judge(const struct cli *cli, const struct bundle *b, const json_t *c
     word(&w, "--mode", is_baseline ? "full" : "retest");
     if (is_baseline)
         word(&w, "--baseline", "none");
+    else if (baseline)                   /* what it was compared with, whoever's that is */
+        word(&w, "--baseline", compared);
     word(&w, "--op-digest", json_str(json_object_get(certificate, "digests"), "op", ""));
     static const char *const passed[] = {"ops-dir", "device", "cuda-home"};
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
@@ -233,6 +241,7 @@ static void put_source(struct buf *to, const json_t *doc) { put_digest(to, doc, 
 static void put_ptx(struct buf *to, const json_t *doc) { put_digest(to, doc, "ptx"); }
 static void put_cubin(struct buf *to, const json_t *doc) { put_digest(to, doc, "cubin"); }
 static void put_baseline(struct buf *to, const json_t *doc) { put_digest(to, doc, "baseline"); }
+static void put_baseline_of(struct buf *to, const json_t *doc) { if (*certificate_baseline_of(doc)) buf_str(to, baseline_words(certificate_baseline_of(doc))); }
 
 static void put_baseline_time(struct buf *to, const json_t *doc)
 {
@@ -257,7 +266,8 @@ static void put_worst(struct buf *to, const json_t *doc)
 static const struct { const char *name; void (*put)(struct buf *, const json_t *); } rows[] = {
     {"verdict", put_verdict}, {"evidence", put_evidence}, {"speed-up", put_speedup}, {"time", time_text}, {"baseline's time", put_baseline_time},
     {"worst error", put_worst}, {"device", put_device}, {"toolkit", put_toolkit}, {"proteus", put_version}, {"source", put_source},
-    {"ptx", put_ptx}, {"cubin", put_cubin}, {"baseline", put_baseline}};
+    {"ptx", put_ptx}, {"cubin", put_cubin}, {"baseline", put_baseline},
+    {"which is", put_baseline_of}};
 
 static void print_sides(const json_t *was, const json_t *now)
 {

@@ -138,7 +138,7 @@ void table_start(struct table *t, const char *headings, struct buf *store)
 {
     *t = (struct table){0};
     buf_str(store, headings);
-    for (char *save = NULL, *word = strtok_r(store->data, "|", &save); word; word = strtok_r(NULL, "|", &save)) {
+    for (char *rest = store->data, *word; (word = strsep(&rest, "|"));) {     /* a heading may be empty */
         BUG_ON(t->columns == TABLE_MAX_COLUMNS);
         t->column[t->columns].right = *word == '>';
         t->column[t->columns++].heading = word + (*word == '>');

@@ -13,10 +13,11 @@ static const struct { const char *file, *digest; } parts[] = {
     {"kernel.cubin", "cubin"},
     {"kernel.ptx", "ptx"},
     {"source", "source"},
+    {"baseline", "baseline_source"},    /* none where it was compared with none */
 };
 /* In the order in which they stand; a bundle may lack parts of the kernel, never one of the last four. */
 static const struct { const char *file; bool needed; } order[] = {
-    {"kernel.cubin", false}, {"kernel.ptx", false}, {"source", false},
+    {"kernel.cubin", false}, {"kernel.ptx", false}, {"source", false}, {"baseline", false},
     {"certificate.json", true}, {"certificate.json.minisig", true}, {"manifest.json", true}, {"manifest.json.minisig", true}};
 static const struct { const char *file, *signature; } signed_files[] = {
     {"certificate.json", "certificate.json.minisig"}, {"manifest.json", "manifest.json.minisig"}};
@@ -97,6 +98,7 @@ static bool check_archive(struct check *c)
     bundle_archive(c->bundle, &laid);
     bool same = laid.size == c->bundle->archive_size && !memcmp(laid.data, c->bundle->archive, laid.size);
     return say(c, same, "archive", "%s", same ? "laid out as a service lays it"
+               : c->bundle->beside ? "bundle.tar does not hold the files beside it: one of them was changed, or it was"
                                               : "it is not laid out as a service lays it: a header, the order or the padding was changed");
 }
 
@@ -158,6 +160,8 @@ static void check_digests(struct check *c, const json_t *certificate)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct bundle_file *f = find(c->bundle, parts[i].file);
         const char *wanted = json_str(digests, parts[i].digest, NULL);
+        if (!f && !wanted && !strcmp(parts[i].file, "baseline"))
+            continue;
         if (!f) {
             say(c, false, parts[i].file, "is missing");
             continue;
@@ -182,17 +186,41 @@ static void check_certificate(struct check *c, const json_t *certificate)
         say(c, false, "certificate", "%s", err.text);
 }
 
+/* A program of the certificate with the source beside it; NULL: there is none, or it's no text. */
+static json_t *program_with(const json_t *program, const struct bundle_file *source)
+{
+    json_t *text = source ? json_stringn(source->data, source->size) : NULL, *doc = json_is_object(program) && text ? json_copy((json_t *)(uintptr_t)program) : NULL;
+    if (doc)
+        json_object_set(doc, "source", text);
+    json_decref(text);
+    return doc;
+}
+
 /* What was judged is this source with the plan, defines and options that the certificate holds. */
 static void check_program(struct check *c, const json_t *certificate)
 {
     const struct bundle_file *source = find(c->bundle, "source");
-    cleanup(json) json_t *candidate = json_copy(json_object_get(certificate, "program"));
-    if (!source || !json_is_object(candidate))
+    cleanup(json) json_t *candidate = program_with(json_object_get(certificate, "program"), source);
+    if (!source)
         return;         /* said already */
-    json_put(candidate, "source", json_stringn(source->data, source->size));
     const char *wanted = json_str(json_object_get(certificate, "digests"), "candidate", "");
-    bool same = json_object_get(candidate, "source") && !strcmp(candidate_digest(candidate).text, wanted);
+    bool same = candidate && !strcmp(candidate_digest(candidate).text, wanted);
     say(c, same, "program", "source, plan, defines and options are %sthose that were judged", same ? "" : "not ");
+}
+
+/* What it was compared with is this source with the plan that the certificate holds; and whose it is, said aloud. */
+static void check_baseline(struct check *c, const json_t *certificate)
+{
+    const struct bundle_file *source = find(c->bundle, "baseline");
+    const char *of = certificate_baseline_of(certificate), *wanted = json_str(json_object_get(certificate, "digests"), "baseline", "");
+    cleanup(json) json_t *candidate = program_with(json_object_get(json_object_get(certificate, "baseline"), "program"), source);
+    if (!source)
+        return;         /* compared with none, or said already */
+    if (!candidate || strcmp(candidate_digest(candidate).text, wanted) != 0)
+        say(c, false, "compared with", "the baseline's source and plan are not those that it was compared with");
+    else
+        say(c, true, "compared with", !strcmp(of, CERTIFICATE_OPERATORS) ? "the operator's own baseline, whose source and plan are here"
+                                      : "a baseline that is NOT the operator's: the speed-up is over that one alone (source and plan are here)");
 }
 
 /* ---- shape ---- */
@@ -308,6 +336,10 @@ static void check_manifest(struct check *c, const json_t *certificate)
             say(c, false, "manifest.json", "its \"%s\" is not the certificate's", keys[i]);
             return;
         }
+    if (strcmp(json_str(manifest, "baseline_of", ""), certificate_baseline_of(certificate)) != 0) {
+        say(c, false, "manifest.json", "whose baseline it was compared with is not what the certificate says");
+        return;
+    }
     const char *name;
     json_t *digest;
     json_t *digests = json_object_get(manifest, "digests");
@@ -340,6 +372,7 @@ bool verify_bundle(const struct bundle *b, const char *key, size_t key_size, con
     check_digests(&c, certificate);
     check_certificate(&c, certificate);
     check_program(&c, certificate);
+    check_baseline(&c, certificate);
     check_shape(&c, certificate, wanted_hash);
     check_manifest(&c, certificate);
     if (c.all_ok && ret_certificate)

@@ -16,6 +16,7 @@ struct bundle {
     int count;
     struct bundle_file files[BUNDLE_MAX_FILES];
     const char *archive;            /* the bytes it came in, borrowed; NULL: from files, there are none to compare */
+    bool beside;                    /* the archive lay beside the files: it must hold them */
     size_t archive_size;
 };
 /* entries: room for BUNDLE_MAX_FILES; the bundle borrows from them and from the archive. */

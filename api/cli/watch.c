@@ -162,16 +162,19 @@ static void on_best(struct watch *w, const json_t *e)
     int b = 0;
     while (b < w->best_count && strcmp(w->best[b].shape, shape) != 0)
         b++;
-    if (b < BEST_MAX) {
+    const bool stands = json_str(e, "stands_for", NULL) != NULL;       /* the job's best beside another baseline: no new best */
+    if (b < BEST_MAX && !stands) {
         snprintf(w->best[b].shape, sizeof w->best[b].shape, "%s", shape);
         w->best[b].speedup = doc_speedup(e);
         w->best[b].time_ns = json_num(e, "time_ns", 0);
         w->best[b].measured = measured;
         w->best_count = b == w->best_count ? b + 1 : w->best_count;
     }
-    buf_fmt(&line, "      %s%s", style_on(STYLE_BOLD), json_bool(e, "reused", false) ? "already known" : "best so far");
+    buf_fmt(&line, "      %s%s", style_on(STYLE_BOLD), json_bool(e, "reused", false) ? "already known" : stands ? "served" : "best so far");
     figures_text(&line, doc_speedup(e), json_num(e, "time_ns", 0), measured);
     buf_fmt(&line, "%s  %s%s", style_off(), evidence_word(e), json_bool(e, "is_baseline", false) ? "  (the baseline)" : "");
+    if (stands || json_str(e, "own_baseline", NULL))
+        buf_fmt(&line, "  over %s", stands ? baseline_words("operator") : "the job's own baseline");
     if (w->shape_count > 1)
         buf_str(&line, "  shape "), term_clean(&line, shape, 12);
     say(w, &line);
@@ -308,6 +311,7 @@ static void summary(struct watch *w, const json_t *job)
         if (json_is_object(best)) {
             figures_text(&line, doc_speedup(best), json_num(best, "time_ns", 0), !strcmp(json_str(best, "evidence", ""), "measured"));
             buf_fmt(&line, "  %s", evidence_word(best));
+            serving_text(&line, shape);
         } else {
             buf_str(&line, "  no kernel");
         }

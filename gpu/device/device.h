@@ -224,7 +224,7 @@ struct device_ops {
     bool (*audit)(struct device_program *p, const struct device_audit *how, struct device_audit_result *ret, struct device_fault *fault, struct err *err);
     /* NULL on sim. As audit_prepare, for a process that is used for a profile alone; opens the library's helpers beside it too. */
     bool (*profile_prepare)(const char *library, struct err *err);
-    /* The card's counters of one run of the plan; it runs once a pass. ERR_UNAVAILABLE: not on this host, card or driver, and why. */
+    /* The card's counters of one run of the plan; it runs once a pass. ERR_UNAVAILABLE: not on this host, card or driver, and why. ERR_BUSY: another program counts just now. */
     bool (*profile)(struct device_program *p, const struct device_profile *how, struct device_profile_result *ret, struct device_fault *fault, struct err *err);
     /* sim: time of the plan from the counts of a run; NULL on cuda. */
     bool (*estimate)(struct device_program *p, const struct device_run_result *run, double *ret_ns, json_t **ret_terms, struct err *err);

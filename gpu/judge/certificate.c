@@ -100,6 +100,7 @@ static json_t *digests(const struct judge *j)
     json_put_str(doc, "op", j->op->digest.text);
     if (base->present) {
         json_put_str(doc, "baseline", candidate_digest(base->candidate.doc).text);
+        put_digest(doc, "baseline_source", base->candidate.source, base->candidate.source_bytes);
         put_digest(doc, "baseline_ptx", base->ptx.data, base->ptx.size);
         put_digest(doc, "baseline_cubin", base->cubin.data, base->cubin.size);
     }
@@ -146,6 +147,19 @@ static json_t *program_encode(const struct judge_side *s)
     return doc;
 }
 
+/* What it was compared with, and whose that is: the operator's own baseline, or another one that somebody chose. */
+static json_t *baseline_encode(const struct judge *j)
+{
+    cleanup(json) json_t *own = NULL;
+    struct err none = {0};
+    const json_t *doc = j->sides[BASELINE].candidate.doc;
+    bool is_own = candidate_load(j->op->dir, "baseline", &own, &none) && !strcmp(candidate_digest(own).text, candidate_digest(doc).text);
+    json_t *ret = json_object();
+    json_put_str(ret, "of", is_own ? CERTIFICATE_OPERATORS : CERTIFICATE_OTHERS);
+    json_put(ret, "program", program_encode(&j->sides[BASELINE]));
+    return ret;
+}
+
 /*
  * The certificate is public, and whoever writes the next candidate may read it. Seeds are spent and may be told; of a hidden regime
  * nothing is told that is a value of it: how large the errors were, not where, nor of what.
@@ -189,6 +203,8 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put_str(doc, "verdict", verdict_name(v->code));
     json_put(doc, "digests", digests(j));
     json_put(doc, "program", program_encode(s));
+    if (j->sides[BASELINE].present)
+        json_put(doc, "baseline", baseline_encode(j));
     json_put(doc, "plan", json_incref(s->plan_doc));
     if (s->triton_made)
         json_put(doc, "triton", json_incref(s->triton_made));

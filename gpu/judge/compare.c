@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define RUN_LEAST 8                                /* unchanged elements in a row that must keep their bits; fewer may be chance */
+#define LARGEST_OF_A_TILE 3                        /* of some hundred deviations the largest, in their root mean square */
 
 static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
 {
@@ -78,13 +79,38 @@ static struct sums tile_sums(struct walk *w)
     return s;
 }
 
+/*
+ * One element of an intermediate that rounds the other way moves many results, and a tile may be one where the reference's own roundings
+ * happen to cancel: each tile is granted what such rounding makes of the tensor as a whole, over the rows that it reaches.
+ */
+static double usual_between(const struct compare_case *c)
+{
+    const struct tensor *t = c->tensor;
+    const double *between = c->reference + (op_results(c->op) - 1) * t->elements;
+    if (between == c->reference)
+        return 0;
+    const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
+    double noise = 0, values = 0;
+    for (int64_t start = 0; start < t->elements; start += row) {
+        double of_row = 0, row_values = 0;
+        for (int64_t i = start; i < start + row; i++) {
+            const double d = between[i] - c->reference[i];
+            of_row += isfinite(d) ? d * d : 0;
+            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
+        }
+        noise += of_row;
+        values += of_row > 0 ? row_values : 0;
+    }
+    return values > 0 ? noise / values : 0;
+}
+
 /* What RMS(error) may be: relative to the baseline's error, or where there is none to the table. */
 static double allowed_rms(const struct walk *w, const struct sums *s)
 {
-    double reference = root_mean(s->reference, s->n);
+    const double reference = root_mean(s->reference, s->n), between = larger(s->between, w->usual * s->reference);
     if (!w->c->baseline)
-        return w->tolerance.rms * reference + w->tolerance.factor * root_mean(s->between, s->n);
-    return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), s->between), s->n) + w->floor_rms * reference;
+        return w->tolerance.rms * reference + w->tolerance.factor * root_mean(between, s->n);
+    return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), between), s->n) + w->floor_rms * reference;
 }
 
 /* How many powers of two x lies below y, from the exponents' bits; x, y >= 0. */
@@ -114,7 +140,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (!isfinite(w->rounded[i]))
             continue;
         magnitude_add(w, i, tile_rms);
-        double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * w->tile_between;
+        double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->usual) * tile_rms);
         double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
         if (error > w->tolerance.max)
             w->beyond++;
@@ -306,12 +332,32 @@ static void judge_gaps(struct walk *w)
     compare_fail(w, COMPARE_GAPS, "%s: byte %lld, between two rows, is written", t->spec->name, (long long)offset);
 }
 
+/* Blocks write pieces of rows: how short they are, and which place in a row belongs to none. */
+static void look_at_pieces(const struct tensor *t, const uint8_t *written, struct compare_result *ret)
+{
+    const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
+    cleanup(mem) void *memory = xalloc((size_t)row + 1);
+    uint8_t *met = memory;
+    int64_t shortest = row, run = 0;
+    for (int64_t i = 0; i < t->elements; i++) {
+        const bool is = written[i], ends = run && (!is || i % row == 0);
+        met[i % row] |= is;
+        shortest = ends && run < shortest ? run : shortest;
+        run = !is ? 0 : i % row ? run + 1 : 1;
+    }
+    for (int64_t at = 0; at < row && ret->unmet_place < 0; at++)
+        ret->unmet_place = met[at] ? -1 : at;
+    ret->shortest_piece = row ? (double)shortest / (double)row : 0;
+}
+
 void compare_tensor(const struct compare_case *c, struct compare_result *ret)
 {
     const struct tensor *t = c->tensor;
     cleanup(mem) void *memory = xalloc(sizeof(struct walk));
     struct walk *w = memory;
-    *ret = (struct compare_result){.code = VERDICT_OK, .baseline_worst = c->baseline ? 0 : -1, .baseline_rms = -1, .ratio = -1};
+    *ret = (struct compare_result){.code = VERDICT_OK, .baseline_worst = c->baseline ? 0 : -1, .baseline_rms = -1, .ratio = -1, .unmet_place = -1};
+    if (c->written)
+        look_at_pieces(t, c->written, ret);
     w->c = c;
     w->ret = ret;
     w->worst_at = -1;
@@ -322,6 +368,7 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);
     w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
+        w->usual = usual_between(c);
         walk_pieces(w);
         judge_gaps(w);
         compare_whole(w);

@@ -75,6 +75,8 @@ struct compare_result {
     double ratio;                    /* RMS(error) / RMS(error of the baseline); -1: none given, or it makes none */
     double worst_tile;               /* largest RMS(error) of a tile against what the tile may have; over 1 fails */
     double bias;                     /* larger of the two means against what they may be; over 1 fails */
+    int64_t unmet_place;             /* with `written`: an index of the last dimension that is written in no row; -1 */
+    double shortest_piece;           /* and the shortest stretch of a row that is written, as a part of the row */
     double small;                    /* largest RMS(error) of elements of one magnitude against what it may be; over 1 fails */
 };
 void compare_tensor(const struct compare_case *c, struct compare_result *ret);

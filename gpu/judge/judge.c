@@ -259,6 +259,15 @@ static void take_blob(struct judge_result *r, const char *name, struct buf *from
     *from = (struct buf){0};
 }
 
+/* What the candidate was compared with, as it was written: with the certificate's baseline/program all that is needed to do it again. */
+static void add_baseline(struct judge_result *r, const struct judge_side *s)
+{
+    cleanup(buf) struct buf source = {0};
+    if (s->present)
+        buf_add(&source, s->candidate.source, s->candidate.source_bytes);
+    take_blob(r, "baseline", &source);
+}
+
 /* {"start_up":N,"correct":N,...,"let_go":N,"all":N}: what a candidate costs the card. Start-up: of drivers and contexts, of all its processes. */
 static json_t *gpu_by_phase(const struct judge *j, int64_t let_go_ns)
 {
@@ -310,6 +319,7 @@ static void finish(struct judge *j, struct verdict *v, struct judge_result *ret)
     json_put_int(r.figures, "judge_own_ns", child_idle_ns(&j->watch));
     take_blob(&r, "kernel.ptx", &j->sides[CANDIDATE].ptx);
     take_blob(&r, "kernel.cubin", &j->sides[CANDIDATE].cubin);
+    add_baseline(&r, &j->sides[BASELINE]);
     r.verdict = *v;
     *v = (struct verdict){0};
     *ret = r;

@@ -63,7 +63,7 @@ struct judge_result {
     json_t *figures;                    /* object */
     json_t *certificate;                /* NULL unless the kernel is correct */
     int blob_count;
-    struct judge_blob blobs[JUDGE_MAX_BLOBS];   /* "kernel.ptx", "kernel.cubin" where there are any */
+    struct judge_blob blobs[JUDGE_MAX_BLOBS];   /* "kernel.ptx", "kernel.cubin" where there are any; "baseline": its source, where there was one */
     int64_t gpu_ns;                     /* time that a card was held */
 };
 void judge_result_done(struct judge_result *r);

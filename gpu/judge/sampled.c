@@ -1,13 +1,16 @@
 /*
  * Where the emulator ran a sample of the blocks (gpu/ptx/sample.c), outputs are there in part. What was written shows by the poison: an
  * element that still holds it was left out, and so was one of an inout tensor that holds its old bits. Only the others are compared, and
- * there must be as many of them as so many blocks have to write: what they do not write themselves must not pass for left out.
+ * there must be as many of them as so many blocks have to write: what they do not write themselves must not pass for left out. Nor may a
+ * place in the rows be one that no block writes.
  */
 #include "gpu/judge/internal.h"
 
 #include <string.h>
 
-#define LEAST_OF_SHARE 0.5      /* blocks at the edges write less */
+#define LEAST_OF_SHARE 0.5      /* of one output: its blocks may be the fewer ones among those that are emulated */
+#define LEAST_OF_ALL 0.9        /* of all outputs together, but for what blocks at the edges need not write */
+#define CHANCES 16              /* that any place of a row had to be written: e^-16 that an honest plan misses it */
 
 void sampled_forget(struct judge_side *s)
 {
@@ -78,6 +81,36 @@ json_t *sampled_encode(const struct judge *j, const struct judge_side *s)
     return doc;
 }
 
+/* Of the elements that so many blocks have to write, the least part that counts as all. Blocks at the edges of the grid are always among them. */
+static double least_of_all(const struct judge_side *s)
+{
+    double least = 1;
+    for (int i = 0; i < s->plan.step_count; i++) {
+        const struct plan_step *p = &s->plan.steps[i];
+        const int64_t blocks = p->is_memset ? 0 : json_int(json_array_get(s->counts, (size_t)i), "blocks", 0);
+        const int edges = 1 + (p->grid[0] > 1 ? 2 : 1) * (p->grid[1] > 1 ? 2 : 1) * (p->grid[2] > 1 ? 2 : 1);
+        if (blocks && LEAST_OF_ALL - (double)edges / (double)blocks < least)
+            least = LEAST_OF_ALL - (double)edges / (double)blocks;
+    }
+    return least > LEAST_OF_SHARE ? least : LEAST_OF_SHARE;
+}
+
+static int64_t blocks_least(const struct judge_side *s)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < s->plan.step_count; i++) {
+        const int64_t blocks = s->plan.steps[i].is_memset ? INT64_MAX : json_int(json_array_get(s->counts, (size_t)i), "blocks", 0);
+        least = blocks < least ? blocks : least;
+    }
+    return least;
+}
+
+static bool too_few(struct judge *j, struct judge_side *s, const char *phase, const char *why, int64_t a, int64_t b, const char *of, struct verdict *v, struct err *err)
+{
+    verdict_set(v, VERDICT_UNSUPPORTED_ON_SIM, phase, why, (long long)a, (long long)b, of);
+    return side_verdict(j, s, v, err);
+}
+
 bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const char *phase, struct verdict *v, struct err *err)
 {
     const double share = sampled_share(s) * LEAST_OF_SHARE;
@@ -85,9 +118,23 @@ bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_
         const struct tensor *tensor = &j->tensors[t];
         if (tensor->spec->role != OP_OUTPUT || (double)results[t].elements >= share * (double)tensor->elements)
             continue;
-        verdict_set(v, VERDICT_UNSUPPORTED_ON_SIM, phase, "too large to be emulated whole, and a sample of the blocks wrote %lld of %lld elements of %s: too few to judge by",
-                    (long long)results[t].elements, (long long)tensor->elements, tensor->spec->name);
-        return side_verdict(j, s, v, err);
+        return too_few(j, s, phase, "too large to be emulated whole, and a sample of the blocks wrote %lld of %lld elements of %s: too few to judge by",
+                       results[t].elements, tensor->elements, tensor->spec->name, v, err);
     }
+    int64_t all = 0, some = 0;
+    for (int t = 0; t < j->op->tensor_count && s->sampled; t++) {
+        const struct tensor *tensor = &j->tensors[t];
+        if (tensor->spec->role != OP_OUTPUT || !tensor->elements)
+            continue;
+        all += tensor->elements;
+        some += results[t].elements;
+        const int64_t place = results[t].unmet_place;
+        if (place >= 0 && (double)blocks_least(s) * results[t].shortest_piece >= CHANCES)
+            return too_few(j, s, phase, "too large to be emulated whole, and none of %2$lld blocks wrote element %1$lld of any row of %3$s", place, blocks_least(s),
+                           tensor->spec->name, v, err);
+    }
+    if (s->sampled && (double)some < sampled_share(s) * least_of_all(s) * (double)all)
+        return too_few(j, s, phase, "too large to be emulated whole, and a sample of the blocks wrote %lld of %lld elements of %s: too few to judge by", some, all,
+                       "all outputs", v, err);
     return true;
 }

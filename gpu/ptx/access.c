@@ -161,7 +161,7 @@ ACCESS bool load_global(struct warp *w, const struct insn *i, const unsigned siz
     const uint64_t offset = address - r->base;
     if (r->initialised && !(row ? initialised(r->initialised, offset, each * WARP_LANES) : initialised(r->initialised, offset, each)))
         return false;
-    if (__builtin_expect(r->watched, 0) && !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_READ))
+    if (__builtin_expect(r->watched, 0) && (i->flags & F_NC || !watch_row(w, &(struct place){.data = r->data + offset, .init = r->initialised, .offset = offset, .region = r}, bytes, RACE_READ)))
         return false;
     const uint32_t *list = k->machine->module->lists + i->aux;
     if (r->counted) {

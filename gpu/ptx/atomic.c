@@ -65,7 +65,7 @@ static uint64_t add_far(enum ptx_type t, uint64_t old, uint64_t b, uint64_t sum)
     return sum;
 }
 
-bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
+static bool atomic(struct warp *w, const struct insn *i, uint32_t active)
 {
     struct worker *k = w->block->worker;
     struct machine *m = k->machine;
@@ -133,6 +133,14 @@ bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
         k->counts.global_store_sectors += fresh;
     }
     return true;
+}
+
+bool memory_atomic(struct warp *w, const struct insn *i, uint32_t active)
+{
+    w->block->worker->near = i->aux2 & SCOPE_BLOCK;
+    const bool fine = atomic(w, i, active);
+    w->block->worker->near = false;
+    return fine;
 }
 
 /* What is there is lost: other bytes each time, and none that anything wrote. */

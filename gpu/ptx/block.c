@@ -67,6 +67,15 @@ void block_close(struct block *b)
 }
 
 /* ---- what a warp finds in its register file ---- */
+
+/* Warps of a block may be anywhere in a multiprocessor: one after the other from some place on, or all in one quarter of it. */
+static uint32_t place_of_warp(const struct machine *m, uint64_t block, uint32_t warp)
+{
+    const uint64_t mixed = m->warp_first * (2 * block + 1);
+    const uint32_t place = (warp + (uint32_t)(mixed >> 32)) % WARP_PLACES;
+    return mixed >> 63 ? place % 16 * 4 + place / 16 : place;
+}
+
 static uint64_t special(const struct block *b, const struct warp *w, const struct fill *f, int lane)
 {
     const struct machine *m = b->worker->machine;
@@ -82,8 +91,8 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_CTAID: return ctaid[c];
     case SR_NCTAID: return nctaid[c];
     case SR_LANEID: return (uint32_t)lane;
-    case SR_WARPID: return w->id;
-    case SR_NWARPID: return 64;
+    case SR_WARPID: return place_of_warp(m, b->number, w->id);
+    case SR_NWARPID: return WARP_PLACES;
     case SR_SMID: return (uint32_t)((b->number + m->sm_first) % m->sm_count);
     case SR_NSMID: return m->sm_count;
     case SR_LM_EQ: return 1u << lane;
@@ -120,7 +129,7 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
 
 bool differs_by_block(const struct fill *x)
 {
-    return x->kind == FILL_SPECIAL && (x->id == SR_CTAID || x->id == SR_SMID || x->id == SR_CLUSTERID || x->id == SR_CLUSTER_CTAID ||
+    return x->kind == FILL_SPECIAL && (x->id == SR_CTAID || x->id == SR_SMID || x->id == SR_WARPID || x->id == SR_CLUSTERID || x->id == SR_CLUSTER_CTAID ||
                                        x->id == SR_CLUSTER_CTARANK);
 }
 

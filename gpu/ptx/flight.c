@@ -242,6 +242,9 @@ bool flight_end(struct block *b)
         if (ours && f->from_home == b && f->source && !to_us)
             return fault(f->warp, insn_of(f), f->lane, PTX_RACE, "copies %u bytes out of shared memory and may end before they are read (wait_group.read)",
                          f->bytes);
+        if (ours && f->home == b && f->target)
+            return fault(f->warp, insn_of(f), f->lane, PTX_RACE, "copies %u bytes into shared memory and may end before they are there: nothing waits for them",
+                         f->bytes);
         if (!ours || (!to_us && f->bar_home)) {
             n++;
             continue;

@@ -70,6 +70,7 @@
 #define race_cluster_start ptx_run_race_cluster_start
 #define race_cluster_close ptx_run_race_cluster_close
 #define race_block_end ptx_run_race_block_end
+#define race_read_only ptx_run_race_read_only
 #define stale_open ptx_run_stale_open
 #define stale_close ptx_run_stale_close
 #define stale_start ptx_run_stale_start
@@ -111,6 +112,7 @@
 #define BARRIERS 16
 #define READ_ROWS 16
 #define LANES_LEFT 1024
+#define WARP_PLACES 64          /* of a multiprocessor */
 
 struct region {                 /* a stretch of global addresses */
     uint64_t base, bytes;
@@ -221,6 +223,7 @@ struct worker {
     uint64_t random;
     uint64_t explored;          /* warp instructions so far, of blocks that are explored */
     bool exploring;
+    bool near;                  /* the strong access at hand is one for its own block alone (.cta) */
     uint64_t found_block;
     atomic_bool storing;        /* a store to a watched buffer is marked there, and its bytes may not have arrived yet */
     uint64_t unreported;        /* thread instructions not yet added to the machine's */
@@ -238,6 +241,7 @@ struct machine {
     uint64_t seed;
     bool check_races, shared_races_only, lenient;
     uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
+    uint64_t warp_first;                /* says in which places of a multiprocessor a block's warps are; 0: in the first */
     uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;
@@ -391,6 +395,9 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
 /* After a store that watch_row or watch_lane let pass: its bytes are there. */
 static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* A load by the read-only path; false: of what somebody has stored in this launch. */
+bool race_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);
 
 /* ---- lanes of a warp that may run apart: race_lane.c ---- */
 struct lane_shadow *lane_shadow_new(void);

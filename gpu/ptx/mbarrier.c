@@ -185,10 +185,11 @@ static int over(struct warp *w, const struct insn *i, int lane, const struct mba
     return phase != b->phase;
 }
 
-static int test(struct warp *w, const struct insn *i, int lane, struct block *home, struct mbarrier *b)
+/* Lanes that ask together are told the same: whether copies land now is drawn for the first of them. */
+static int test(struct warp *w, const struct insn *i, int lane, struct block *home, struct mbarrier *b, bool first)
 {
     int yes = over(w, i, lane, b);
-    if (!yes) {
+    if (!yes && first) {
         if (!flight_land_at(w, home, b))
             return -1;
         yes = over(w, i, lane, b);
@@ -211,6 +212,7 @@ int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int 
     memory_addresses(w, i, 8);
     int in_vain = 0;
     uint32_t what = 0;
+    const struct mbarrier *asked = NULL;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const int lane = first_lane(rest);
         struct place p;
@@ -226,6 +228,8 @@ int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int 
             continue;
         }
         struct mbarrier *b = mbarrier_live(w, i, lane, p.home, (uint32_t)p.offset);
+        const bool first = b != asked;
+        asked = b;
         if (!b || !race_mbarrier(w, i, lane, p.home, p.offset))
             return -1;
         const int64_t bytes = value32(w, i->c, lane, 0);
@@ -238,7 +242,7 @@ int mbarrier_execute(struct warp *w, const struct insn *i, uint32_t active, int 
             if (!mbarrier_complete(w, i, lane, b, 0, i->op == MB_EXPECT ? -bytes : bytes))
                 return -1;
         } else {
-            const int yes = test(w, i, lane, p.home, b);
+            const int yes = test(w, i, lane, p.home, b, first);
             if (yes < 0)
                 return -1;
             in_vain |= !yes;

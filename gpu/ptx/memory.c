@@ -163,6 +163,8 @@ static bool load_lanes(struct warp *w, const struct insn *i, uint32_t active)
         }
         if (p.region && p.region->watched && !watch_lane(w, i, lane, &p, bytes, kind, NULL))
             return false;
+        if (i->flags & F_NC && p.region && p.region->touched && !race_read_only(w, i, lane, &p, bytes))
+            return false;
         if (k->exploring && w->lanes && !lane_check(w, i, lane, &p, bytes, kind, NULL))
             return false;
         const bool kept = strong && stale_before(w, &p);
@@ -226,7 +228,7 @@ static bool load(struct warp *w, const struct insn *i, uint32_t active)
     const enum pattern pattern = memory_addresses(w, i, bytes);
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
-    if (k->exploring || (m->stale && i->flags & F_VOLATILE))
+    if (k->exploring || (m->stale && i->flags & F_VOLATILE) || (m->order && i->flags & F_NC))
         return load_lanes(w, i, active);
     if (pattern == PATTERN_SAME && i->space != SPACE_LOCAL && !(i->space == SPACE_GENERIC && k->addresses[0] >= LOCAL_WINDOW))
         return load_same(w, i, active);
@@ -280,11 +282,13 @@ static bool load(struct warp *w, const struct insn *i, uint32_t active)
 
 bool memory_load(struct warp *w, const struct insn *i, uint32_t active)
 {
-    if (!load(w, i, active))
-        return false;
-    if (i->flags & F_VOLATILE)
+    struct worker *k = w->block->worker;
+    k->near = i->aux2 & SCOPE_BLOCK;
+    const bool fine = load(w, i, active);
+    if (fine && i->flags & F_VOLATILE)
         race_observe(w, i, active, (enum order_scope)i->op);
-    return true;
+    k->near = false;
+    return fine;
 }
 
 static void take_lane(struct warp *w, const struct insn *i, const uint32_t *list, int lane, uint8_t *to)
@@ -425,7 +429,9 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
 
 bool memory_store(struct warp *w, const struct insn *i, uint32_t active)
 {
+    w->block->worker->near = i->aux2 & SCOPE_BLOCK;
     const bool fine = store(w, i, active);
+    w->block->worker->near = false;
     if (w->block->worker->machine->many)
         watch_stored(w->block->worker);
     return fine;

@@ -158,6 +158,7 @@ enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID, FENCE_BLOCK, FENCE_ASYNC 
 #define ASYNC_GLOBAL 2
 /* of an access that releases or acquires, for whom */
 enum order_scope { ORDER_NONE, ORDER_ALL, ORDER_BLOCK };
+#define SCOPE_BLOCK 4u       /* in aux2 of K_ATOM, K_LD, K_ST: the access is strong for its own block alone (.cta) */
 enum insn_flags {
     F_PRED_NOT = 1, F_DST64 = 2, F_WAITS = 4 /* its address comes from a load */, F_NC = 8, F_USES_LOADED = 16, F_VOLATILE = 64,
     F_WHOLE = 32,            /* K_SHFL, K_LD, K_ST: `fn` or `access` does it where all 32 lanes are together */

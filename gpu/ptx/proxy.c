@@ -75,11 +75,17 @@ void proxy_target(struct warp *w, bool begins)
         race_actor_copies(w, begins);
 }
 
+/* Sums that copies add to are atomics too. */
+static bool unfenced(struct machine *m, uint32_t id)
+{
+    return !(id & ACTOR_STRONG && m->module->copies_to_global) && !race_proxied(m, id);
+}
+
 bool proxy_source_global(struct warp *w, const struct insn *i, int lane, const struct place *p, uint32_t bytes)
 {
     const struct machine *m = w->block->worker->machine;
-    struct unfenced u;
-    if (!watched_global(m) || !p->region || !p->region->touched || !race_stored_unfenced(w, p->region, p->offset, bytes, &u))
+    struct stored u;
+    if (!watched_global(m) || !p->region || !p->region->touched || !race_stored(w, p->region, p->offset, bytes, unfenced, &u))
         return true;
     const uint32_t *grid = m->launch->grid;
     struct ptx_finding *f = &w->block->worker->finding;

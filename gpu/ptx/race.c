@@ -191,7 +191,7 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum or
         return;
     join(w->block->sync, w->fence);
     w->block->sync_horizon = larger(w->block->sync_horizon, w->fence_horizon);
-    if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || !w->has_far)
+    if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || !w->has_far || k->near)   /* who is not asked hears nothing */
         return;
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
@@ -210,7 +210,7 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum or
         join(w->pending, w->block->sync);
         w->pending_near = larger(w->pending_near, w->block->sync_horizon);
     }
-    for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order ? 0 : active; rest; rest &= rest - 1) {
+    for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || k->near ? 0 : active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
         if (key)
             race_order_observe(w, key);

@@ -24,15 +24,17 @@
 #define race_order_proxy ptx_run_race_order_proxy
 #define race_proxied ptx_run_race_proxied
 #define race_actor_copies ptx_run_race_actor_copies
-#define race_stored_unfenced ptx_run_race_stored_unfenced
+#define race_stored ptx_run_race_stored
 #define race_known ptx_run_race_known
 #define race_before ptx_run_race_before
 #define race_touched_bytes ptx_run_race_touched_bytes
 #define race_safe ptx_run_race_safe
 
-/* Numbers of actors: 0 is nobody. A strong access (atomic, volatile) is told by a bit. */
+/* Numbers of actors: 0 is nobody. A strong access (atomic, volatile) is told by a bit, one that is strong for its own block alone by another. */
 #define ACTOR_STRONG 0x80000000u
-#define ACTOR_LIMIT 0x7ffffff0u
+#define ACTOR_NEAR 0x40000000u
+#define ACTOR_BITS (ACTOR_STRONG | ACTOR_NEAR)
+#define ACTOR_LIMIT 0x3ffffff0u
 enum actor_kind {
     ACTOR_WARP,
     ACTOR_BLOCK,    /* two or more warps of this block, at this clock or later */
@@ -59,9 +61,10 @@ void race_order_proxy(struct warp *w);
 bool race_proxied(struct machine *m, uint32_t id);
 /* From here to `begins` = false the warp is an actor that copies. */
 void race_actor_copies(struct warp *w, bool begins);
-/* A store that a bulk copy of these bytes would not have to see. */
-struct unfenced { struct actor by; uint64_t offset; };
-bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, struct unfenced *ret);
+/* The first store of this launch to these bytes that matters. */
+struct stored { struct actor by; uint64_t offset; };
+typedef bool race_matters(struct machine *m, uint32_t id);
+bool race_stored(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, race_matters *matters, struct stored *ret);
 /* That actor's access is, or may be, ordered before what this warp does now. */
 bool race_before(const struct warp *w, uint32_t id);
 /* The same, exactly: a fence or a barrier has made it so. */

@@ -181,7 +181,17 @@ struct use {
     bool clash_reads;
 };
 
-static bool ours(const struct use *u, uint32_t id) { return !id || (id & ~ACTOR_STRONG) == (u->me & ~ACTOR_STRONG); }
+static bool ours(const struct use *u, uint32_t id) { return !id || (id & ~ACTOR_BITS) == (u->me & ~ACTOR_BITS); }
+
+/* Both accesses are strong, and each for the other's block. */
+static bool both_strong(const struct use *u, bool strong, uint32_t id)
+{
+    if (!strong || !(id & ACTOR_STRONG))
+        return false;
+    const struct block *b = u->w->block;
+    const struct actor a = race_actor_get(b->worker->machine, id);
+    return !(b->worker->near || id & ACTOR_NEAR) || (a.kind != ACTOR_ANYONE && a.block == b->number);
+}
 
 /* When a block's turn to begin comes. Blocks of a cluster begin together. */
 static uint64_t turn_of(const struct machine *m, uint64_t block)
@@ -219,11 +229,11 @@ static bool clashes(struct use *u, uint32_t writer, uint32_t reader)
     const bool reads = u->kind == RACE_READ || u->kind == RACE_STRONG_READ;
     if (u->benign)
         return false;
-    if (!ours(u, writer) && !(strong && writer & ACTOR_STRONG) && !race_before(u->w, writer)) {
+    if (!ours(u, writer) && !both_strong(u, strong, writer) && !race_before(u->w, writer)) {
         u->clash = writer, u->clash_reads = false;
         return true;
     }
-    if (!reads && !ours(u, reader) && !(strong && reader & ACTOR_STRONG) && !race_before(u->w, reader)) {
+    if (!reads && !ours(u, reader) && !both_strong(u, strong, reader) && !race_before(u->w, reader)) {
         u->clash = reader, u->clash_reads = true;
         return true;
     }
@@ -396,7 +406,7 @@ static bool range_use(struct use *u, struct region *r, uint64_t offset, uint64_t
     return fine;
 }
 
-bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, struct unfenced *ret)
+bool race_stored(struct warp *w, struct region *r, uint64_t offset, uint64_t bytes, race_matters *matters, struct stored *ret)
 {
     struct machine *m = w->block->worker->machine;
     const uint64_t first = offset + (r->base & 31), end = first + bytes - 1;
@@ -411,13 +421,27 @@ bool race_stored_unfenced(struct warp *w, struct region *r, uint64_t offset, uin
                 writers[n] = t->writer == PARTED ? t->cells[n >> t->writes].writer : t->writes >> n & 1 ? t->writer : 0;
         unlock(flag);
         for (unsigned n = 0; n < 32; n++)
-            if (writers[n] && !(n && writers[n] == writers[n - 1]) && !(writers[n] & ACTOR_STRONG && m->module->copies_to_global) &&
-                !race_proxied(m, writers[n])) {
-                *ret = (struct unfenced){race_actor_get(m, writers[n]), s * 32 + n - (r->base & 31)};
+            if (writers[n] && !(n && writers[n] == writers[n - 1]) && matters(m, writers[n])) {
+                *ret = (struct stored){race_actor_get(m, writers[n]), s * 32 + n - (r->base & 31)};
                 return true;
             }
     }
     return false;
+}
+
+static bool any_store(struct machine *m, uint32_t id) { return m && id; }
+
+bool race_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes)
+{
+    struct stored s;
+    if (!race_stored(w, p->region, p->offset, bytes, any_store, &s))
+        return true;
+    struct ptx_finding *f = &w->block->worker->finding;
+    snprintf(f->buffer, sizeof f->buffer, "%s", p->region->name);
+    f->offset_bytes = (int64_t)p->offset;
+    f->access_bytes = bytes;
+    return fault(w, i, lane, PTX_RACE, "reads %u bytes at offset %lld of %s as read-only (ld.nc), where this launch stores: a cache may hold what was there before",
+                 bytes, (long long)p->offset, p->region->name);
 }
 
 /* ---- from memory.c ---- */

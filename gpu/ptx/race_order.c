@@ -105,7 +105,7 @@ static uint32_t actor_new(struct machine *m, struct actor a)
 struct actor race_actor_get(const struct machine *m, uint32_t id)
 {
     const struct order *o = m->order;
-    id &= ~ACTOR_STRONG;
+    id &= ~ACTOR_BITS;
     if (id < o->first)
         return (struct actor){.block = (id - 1) / o->warps_block, .warp = (uint8_t)((id - 1) % o->warps_block), .clock = 1, .kind = ACTOR_WARP};
     return atomic_load(&o->chunks[(id - o->first) / CHUNK_ACTORS])[(id - o->first) % CHUNK_ACTORS];
@@ -132,14 +132,14 @@ uint32_t race_actor(struct warp *w)
 /* A volatile or atomic access after a fence counts as part of the release: who learns of it comes after it too. */
 uint32_t race_actor_strong(struct warp *w)
 {
-    const uint32_t clock = w->fence[w->id] ? w->fence[w->id] : w->clock_now;
+    const uint32_t clock = w->fence[w->id] ? w->fence[w->id] : w->clock_now, near = w->block->worker->near ? ACTOR_NEAR : 0;
     if (clock == w->clock_now)
-        return race_actor(w) ? race_actor(w) | ACTOR_STRONG : 0;
+        return race_actor(w) ? race_actor(w) | ACTOR_STRONG | near : 0;
     if (w->strong_clock != clock) {
         w->strong_clock = clock;
         w->strong = of_clock(w, clock);
     }
-    return w->strong ? w->strong | ACTOR_STRONG : 0;
+    return w->strong ? w->strong | ACTOR_STRONG | near : 0;
 }
 
 uint32_t race_actor_join(struct warp *w, uint32_t other)

@@ -182,6 +182,7 @@ static void where_and_when(struct machine *m, bool wander)
         return;
     m->sm_count = sizes[draw(&state) % (sizeof sizes / sizeof *sizes)];
     m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
+    m->warp_first = draw(&state);
     m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
     m->clock_base = draw(&state) >> 16;
     m->clock_rate = m->seed & PTX_SEED_DESCENDING ? 4ull << draw(&state) % 4 : 4ull << (16 + draw(&state) % 8);

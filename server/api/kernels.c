@@ -16,6 +16,7 @@
     X(PART_CUBIN, "kernel.cubin", "application/octet-stream")                                      \
     X(PART_PTX, "kernel.ptx", "text/plain; charset=utf-8")                                         \
     X(PART_SOURCE, "source", "text/plain; charset=utf-8")                                          \
+    X(PART_BASELINE, "baseline", "text/plain; charset=utf-8")                                      \
     X(PART_CERTIFICATE, "certificate.json", "application/json")                                    \
     X(PART_SIGNATURE, "certificate.json.minisig", "text/plain; charset=utf-8")
 enum part {

@@ -7,6 +7,7 @@ const struct route api_routes[] = {
     {HTTP_GET, "/v1/kernels/{shape_hash}", kernels_get, SCOPE_READ, ROUTE_WAITS},
     {HTTP_GET, "/v1/kernels/{shape_hash}/kernel.ptx", kernels_part, SCOPE_READ, 0},
     {HTTP_GET, "/v1/kernels/{shape_hash}/source", kernels_part, SCOPE_READ, 0},
+    {HTTP_GET, "/v1/kernels/{shape_hash}/baseline", kernels_part, SCOPE_READ, 0},
     {HTTP_GET, "/v1/kernels/{shape_hash}/certificate.json", kernels_part, SCOPE_READ, 0},
     {HTTP_GET, "/v1/kernels/{shape_hash}/certificate.json.minisig", kernels_part, SCOPE_READ, 0},
     {HTTP_GET, "/v1/kernels/{shape_hash}/bundle.tar", kernels_part, SCOPE_READ, 0},

@@ -66,6 +66,8 @@ struct jobs {
     int thread_count;
     pthread_t estimator;                 /* estimate.c */
     bool estimating, news;               /* it runs; there may be something to estimate or to weigh. news: under the lock */
+    pthread_t tidier;                    /* tidy.c */
+    bool tidying, untidy;                /* it runs; there is something to tidy up: under the lock */
     pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
     atomic_bool stopping, measured;      /* measured: some judgement here was a measurement */
     pthread_mutex_t lock;                /* guards what follows */
@@ -97,10 +99,20 @@ int job_pick(struct jobs *j, const json_t *job);
 bool estimator_start(struct jobs *j);
 void estimator_stop(struct jobs *j);     /* j->stopping is set */
 
+/* ---- tidy.c: what is left to be done after an end, in pieces ---- */
+/* A candidate that will not be judged any more. One that has its verdict stays. ERR_NOT_FOUND. */
+bool drop_candidate(struct jobs *j, struct store_batch *b, const char *job, const char *id, struct err *err) MUST_CHECK;
+/* These (ids) are dropped some time after the batch is in the store. */
+void drop_later(struct store_batch *b, const char *job, const json_t *waiting);
+void tidy_wake(struct jobs *j);
+bool tidier_start(struct jobs *j);
+void tidier_stop(struct jobs *j);        /* j->stopping is set */
+
 /* ---- spending.c: sums by day ---- */
 #define SPENDING_DAYS 100
 bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
 void spending_done(struct jobs *j);
+void spending_add_tokens(struct jobs *j, int64_t tokens);    /* of no job */
 /* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
 bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
@@ -271,6 +283,14 @@ void run_release(struct run *r, struct store_batch *b, json_t *record);
 json_t *run_account(struct run *r, const struct judge_answer *a, const char *step);
 /* Ends a shape that was searched: serves the baseline where nothing beat it. */
 enum step_result settle_close(struct run *r, int index);
+
+/* ---- serve.c: of a job with a baseline of its own, what is served ---- */
+bool run_serves_apart(const struct run *r);              /* it has one: nothing is served before it was judged beside the operator's */
+const char *record_stands_for(const json_t *record);     /* the candidate that it is judged again for, so that it may be served; NULL: none */
+bool serving_is_due(const struct run *r, int index);
+enum step_result serving_begin(struct run *r, int index);
+enum step_result settle_serving(struct run *r, json_t *record, struct judge_answer *a);
+enum step_result serving_failed(struct run *r, json_t *record, const struct err *why);   /* it couldn't be judged: it is not served */
 
 /* ---- revalidate.c ---- */
 bool run_revalidates(const struct run *r);               /* the job judges again what was judged before */

@@ -226,7 +226,7 @@ void event_state(struct store_batch *b, const json_t *job)
 void event_best(struct store_batch *b, const json_t *job, const char *shape_hash, const json_t *best, bool is_baseline, bool served,
                 bool reused)
 {
-    static const char *const keys[] = {"candidate", "time_ns", "speedup", "evidence", NULL};
+    static const char *const keys[] = {"candidate", "time_ns", "speedup", "evidence", "own_baseline", "stands_for", NULL};
     cleanup(json) json_t *doc = json_object();
     json_put_str(doc, "shape_hash", shape_hash);
     copy_members(doc, best, keys);
@@ -240,7 +240,7 @@ void event_best(struct store_batch *b, const json_t *job, const char *shape_hash
 void event_done(struct store_batch *b, const json_t *job)
 {
     static const char *const keys[] = {"state", "spent", "error", NULL};
-    static const char *const shape_keys[] = {"shape_hash", "state", "reused", "best", "tried", "why_ended", NULL};
+    static const char *const shape_keys[] = {"shape_hash", "state", "reused", "best", "serving", "tried", "why_ended", NULL};
     cleanup(json) json_t *doc = json_object();
     json_t *shapes = json_array(), *shape;
     size_t i;
@@ -255,19 +255,6 @@ void event_done(struct store_batch *b, const json_t *job)
 }
 
 /* ---- the end ---- */
-
-/* A candidate that will not be judged any more. One that has its verdict stays. */
-static bool drop_candidate(struct jobs *j, struct store_batch *b, const char *job, const char *id, struct err *err)
-{
-    cleanup(json) json_t *record = NULL;
-    if (!store_get(j->store, STORE_CANDIDATE, id, &record, err))
-        return false;
-    if (strcmp(json_str(record, "state", ""), "judged") == 0)
-        return true;
-    json_put_str(record, "state", "dropped");
-    store_put(b, STORE_CANDIDATE, id, job, record);
-    return true;
-}
 
 /* What waits for its verdict (contend.c, baseline.c) gets none any more. */
 static bool drop_contenders(struct jobs *j, struct store_batch *b, const json_t *job, json_t *next, struct err *err)
@@ -288,8 +275,8 @@ static bool drop_contenders(struct jobs *j, struct store_batch *b, const json_t 
     return true;
 }
 
-/* The waiting list of an external job goes, and nobody can add to it from then on. */
-static bool drop_waiting(struct jobs *j, struct store_batch *b, const char *job, struct err *err)
+/* The waiting list of an external job goes, and nobody can add to it from then on. It may be long: what waited is dropped afterwards. */
+static bool take_waiting(struct jobs *j, struct store_batch *b, const char *job, struct err *err)
 {
     char key[64];
     cleanup(json) json_t *list = NULL;
@@ -297,13 +284,9 @@ static bool drop_waiting(struct jobs *j, struct store_batch *b, const char *job,
     external_key(job, key, sizeof key);
     if (!store_get(j->store, STORE_META, key, &list, &why))
         return why.code == ERR_NOT_FOUND || err_set(err, why.code, "%s", why.text);
-    size_t i;
-    json_t *id;
-    json_array_foreach(json_object_get(list, "waiting"), i, id)
-        if (!drop_candidate(j, b, job, json_string_value(id), err))
-            return false;
     store_expect(b, STORE_META, key, list);
     store_delete(b, STORE_META, key);
+    drop_later(b, job, json_object_get(list, "waiting"));
     return true;
 }
 
@@ -338,7 +321,7 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
     cleanup(json) json_t *next = json_deep_copy(*job);
     struct store_batch *b = store_batch_new();
     const char *current = json_str(*job, "current", NULL);
-    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_contenders(j, b, *job, next, err) || !drop_waiting(j, b, id, err) ||
+    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_contenders(j, b, *job, next, err) || !take_waiting(j, b, id, err) ||
         !drop_baseline(j, b, id, err)) {
         store_batch_free(b);
         return false;
@@ -365,6 +348,7 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
         return false;
     json_decref(*job);
     *job = steal(&next);
+    tidy_wake(j);
     return true;
 }
 
@@ -382,6 +366,8 @@ bool jobs_cancel(struct jobs *j, const char *id, json_t **ret_job, struct err *e
         }
         if (why.code != ERR_CONFLICT)
             return err_set(err, why.code, "%s", why.text);
+        if (j->stopping)
+            return err_set(err, ERR_UNAVAILABLE, "the service is stopping");
     }
     return err_set(err, ERR_BUSY, "job %s changes too fast: try again", id);
 }

@@ -15,13 +15,13 @@
  *             "error"?:{"code","text"},"links":{"self","events","candidates","cancel"}}
  *            state: queued, running, done, failed, cancelled. step: see JOB_STEPS in steps.c (what a runner does next).
  * SHAPE      {"shape_hash","shape":{op,axes,dtypes,target},"count"?: launches a step,"launches"?: which,"state","reused"?:true,"baseline":RESULT|null,"best":RESULT|null,
- *             "tried": candidates judged,"why_ended": text|null,"contenders"?,"round"?,"retests"?: contend.c,"baseline_pending"?: baseline.c,"links":{"kernel"}}
+ *             "tried": candidates judged,"why_ended": text|null,"contenders"?,"round"?,"retests"?: contend.c,"baseline_pending"?: baseline.c,"serving"?: serve.c,"links":{"kernel"}}
  *            state: waiting, baseline, searching, done, failed (its baseline cannot be judged right), skipped (never begun).
- * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence"}; best: only what a retest has confirmed, or the baseline.
+ * RESULT     {"candidate","time_ns","speedup":{"median","low","high"},"evidence","own_baseline"?: digest of the job's own, which the speed-up is over}; best: only what a retest has confirmed, or the baseline.
  * Candidate  {"id","job","shape_hash","op","state","is_baseline","candidate":{...the document},"origin":{...}|null,
  *             "verdict":{...}|null,"figures":{...}|null,"pending"?: a verdict that is not decided yet,"triage"?:{...the figures before the retest},"phases":[{"phase","ms",...}],
- *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,
- *             "certificate.json","certificate.json.minisig": {"digest","bytes"}},"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
+ *             "certificate_digest"|null,"signature_digest"?,"toolkit"?,"device"?,"artifacts"?:{"source","kernel.ptx"?,"kernel.cubin"?,"baseline"?: the source that it
+ *             was compared with,"certificate.json","certificate.json.minisig": {"digest","bytes"}},"baseline_of"?: whose that is (core/certificate.h),"judge_errors","judge_error"?: the last, {"code","text","in_a_row"},
  *             "profile"?: what the card's counters said of it (gpu/judge/judge.h), or {"not_done": why},
  *             "created","judged"|null,"decision"?: an admin's of a held one,
  *             {"decision":"released"|"refused","reason","by","time","job"?},"links"}
@@ -32,8 +32,8 @@
  *             spent.llm: {PURPOSE: USAGE with "calls"}, spent.tokens_reserved?: of the attempt under way, "replays"?: a job, and in each SHAPE
  *             "attempts" and "failed_attempts": in a row. USAGE {"input","output","cache_read","cache_write","estimated"?}
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
- *             "evidence","mode","time_ns","baseline_time_ns","speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
- *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
+ *             "evidence","mode","time_ns","baseline_time_ns","baseline_of"?,"speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
+ *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","baseline"?,"certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
  *             "preconditions":{"target","driver_least"|null,"workspace_bytes","tensors":{name:{"role","dtype","dims","strides","alignment","bytes"}},
  *             "scalars":{name:{"dtype","value"}}},
  *             "served_since","history":[{"candidate","speedup","time_ns","evidence","served_since","until"}...newest first, at most 16],"links"}
@@ -46,7 +46,7 @@
  * candidate.phase {"candidate","shape_hash","mode","phase","state":"start"|"end","device","ms"?,"verdict"?}; candidate.timed {"candidate","shape_hash","time_ns",
  * "speedup","evidence","mode"}; candidate.verdict {"candidate","shape_hash","is_baseline","verdict":{"code","phase","text","for_person"}};
  * llm.attempt {"attempt","shape_hash","number","move","outcome","why"?,"candidate"?,"tokens"};
- * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served"}; job.done {"state","shapes","spent","error"?},
+ * shape.best {"candidate","shape_hash","is_baseline","time_ns","speedup","evidence","served","own_baseline"?,"stands_for"?: the job's best, served as this}; job.done {"state","shapes","spent","error"?},
  * a job's last.
  */
 #pragma once
@@ -97,6 +97,8 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
 void jobs_set_ops(struct jobs *j, const struct op_set *ops);
 /* Stops taking steps, waits for the write in progress (not for a judgement: that is killed and judged again next time). */
 void jobs_stop(struct jobs *j);
+/* Whatever works or tries for the jobs gives up at its next look; jobs_stop waits for that. */
+void jobs_halt(struct jobs *j);
 
 /*
  * Checks a request (contract: POST /v1/jobs) and writes the job. Faults with pointers (then err is ERR_INVALID), or

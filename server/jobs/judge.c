@@ -77,11 +77,16 @@ static bool on_cancelled(void *ctx)
 }
 
 /*
- * The operator's baseline as the job judged it, for the comparison, with the PTX it was compiled to then, so that it need not be
- * compiled for each candidate again (empty when it is not kept). A retest takes nothing over and gets no PTX.
+ * The baseline as the job judged it, for the comparison, with the PTX it was compiled to then, so that it need not be
+ * compiled for each candidate again (empty when it is not kept). A retest takes nothing over and gets no PTX. What would be served is
+ * judged beside the operator's own baseline, whatever the job's is.
  */
-static bool find_baseline(struct run *r, const char *mode, json_t **ret, double *ret_time_ns, struct buf *ret_ptx, json_t **ret_triton, struct err *err)
+static bool find_baseline(struct run *r, const json_t *candidate, const char *mode, json_t **ret, double *ret_time_ns, struct buf *ret_ptx,
+                          json_t **ret_triton, struct err *err)
 {
+    if (record_stands_for(candidate))
+        return candidate_load(r->shape.op->dir, "baseline", ret, err);
+
     const json_t *result = json_object_get(job_shape(r->job, r->shape_index), "baseline");
     cleanup(json) json_t *record = NULL;
     if (!store_get(r->j->store, STORE_CANDIDATE, json_str(result, "candidate", ""), &record, err))
@@ -108,7 +113,7 @@ static bool make_task(struct run *r, const json_t *record, const char *mode, jso
     double baseline_ns = 0;
     bool is_baseline = json_bool(record, "is_baseline", false);
     cleanup(buf) struct buf ptx = {0};
-    if (!is_baseline && !find_baseline(r, mode, &baseline, &baseline_ns, &ptx, &triton, err))
+    if (!is_baseline && !find_baseline(r, record, mode, &baseline, &baseline_ns, &ptx, &triton, err))
         return false;
     json_t *task = json_object();
     json_put(task, "shape", shape_encode(&r->shape));
@@ -215,7 +220,7 @@ enum judged judge_candidate(struct run *r, json_t *record, const char *mode, str
                 return JUDGE_STOP;
             }
             const char *own = json_str(json_object_get(r->job, "baseline"), "digest", NULL);
-            if (own)
+            if (own && !record_stands_for(record))
                 json_put_str(ret->figures, "own_baseline", own);
             if (strcmp(json_str(ret->figures, "evidence", ""), "measured") == 0)
                 r->j->measured = true;

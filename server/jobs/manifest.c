@@ -4,8 +4,8 @@
  */
 #include "server/jobs/internal.h"
 
-static const char *const blob_names[] = {"kernel.ptx", "kernel.cubin"};
-static const char *const part_names[] = {"kernel.cubin", "kernel.ptx", "source", "certificate.json", "certificate.json.minisig"};
+static const char *const blob_names[] = {"kernel.ptx", "kernel.cubin", "baseline"};
+static const char *const part_names[] = {"kernel.cubin", "kernel.ptx", "source", "baseline", "certificate.json", "certificate.json.minisig"};
 
 static void put_artifact(struct store_batch *b, json_t *artifacts, const char *name, const void *data, size_t size)
 {
@@ -54,6 +54,9 @@ void manifest_store_artifacts(struct jobs *j, struct store_batch *b, const struc
     json_put_str(record, "certificate_digest", json_str(json_object_get(artifacts, "certificate.json"), "digest", ""));
     json_put_str(record, "signature_digest", json_str(json_object_get(artifacts, "certificate.json.minisig"), "digest", ""));
     json_put(record, "artifacts", artifacts);
+    const char *baseline_of = json_str(json_object_get(certificate, "baseline"), "of", NULL);
+    if (baseline_of)
+        json_put_str(record, "baseline_of", baseline_of);
     const json_t *toolkit = json_object_get(certificate, "toolkit");
     const char *version = json_is_string(toolkit) ? json_string_value(toolkit) : json_str(toolkit, "version", NULL);
     if (version)
@@ -124,8 +127,8 @@ static bool manifest_new(const struct shape *s, const json_t *record, const json
     json_put_num(doc, "time_ns", json_num(result, "time_ns", 0));
     json_put_num(doc, "baseline_time_ns", json_num(is_baseline ? result : figures, is_baseline ? "time_ns" : "baseline_ns", 0));
     json_put(doc, "speedup", json_incref(json_object_get(result, "speedup")));
-    if (json_str(figures, "own_baseline", NULL))
-        json_put_str(doc, "own_baseline", json_str(figures, "own_baseline", ""));
+    if (json_str(record, "baseline_of", NULL))
+        json_put_str(doc, "baseline_of", json_str(record, "baseline_of", ""));
     json_put(doc, "plan", plan_encode(plan, s));
     if (json_object_get(record, "device"))
         json_put(doc, "device", json_incref(json_object_get(record, "device")));

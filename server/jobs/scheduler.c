@@ -236,12 +236,17 @@ static void jobs_free(struct jobs *j)
     free(j);
 }
 
-static void stop_threads(struct jobs *j)
+void jobs_halt(struct jobs *j)
 {
     pthread_mutex_lock(&j->lock);
     j->stopping = true;
     pthread_cond_broadcast(&j->work);
     pthread_mutex_unlock(&j->lock);
+}
+
+static void stop_threads(struct jobs *j)
+{
+    jobs_halt(j);
     for (int i = 0; i < j->thread_count; i++)
         pthread_join(j->threads[i], NULL);
 }
@@ -277,12 +282,13 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
     while (j->thread_count < runners && pthread_create(&j->threads[j->thread_count], NULL, runner_main, j) == 0)
         j->thread_count++;
     if (j->thread_count && pthread_create(&j->keeper, NULL, keeper_main, j) == 0) {
-        if (estimator_start(j)) {
+        if (estimator_start(j) && tidier_start(j)) {
             *ret = j;
             return true;
         }
         stop_threads(j);
         pthread_join(j->keeper, NULL);
+        estimator_stop(j);
     } else {
         stop_threads(j);
     }
@@ -297,6 +303,7 @@ void jobs_stop(struct jobs *j)
     stop_threads(j);
     pthread_join(j->keeper, NULL);
     estimator_stop(j);
+    tidier_stop(j);
     jobs_free(j);
 }
 

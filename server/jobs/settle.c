@@ -58,7 +58,7 @@ static void event_verdict(struct store_batch *b, const json_t *record)
 static void learn_from(struct run *r, struct store_batch *b, const json_t *record)
 {
     const json_t *best = json_object_get(job_shape(r->job, r->shape_index), "best");
-    if (!r->j->config.know || run_revalidates(r))
+    if (!r->j->config.know || run_revalidates(r) || record_stands_for(record))
         return;
     know_put_judged(b, record, json_num(json_object_get(best, "speedup"), "median", 0));
     r->to_learn = true;
@@ -156,15 +156,15 @@ static enum step_result finish_candidate(struct run *r, json_t *record, struct j
         run_judged(r, b, record, a);
         bool best = retested && a->verdict.code == VERDICT_OK && result_beats(result, json_object_get(shape, "best"));
         bool held = candidate_is_held(record);
-        bool ready = (!best && !held) || shelf_open(r->j->store, hash, &shelf, &err);
-        if (!ready || (best && !offer_both(r, &shelf, shape, record, result, &err))) {
+        bool offered = best && !run_serves_apart(r), ready = (!offered && !held) || shelf_open(r->j->store, hash, &shelf, &err);
+        if (!ready || (offered && !offer_both(r, &shelf, shape, record, result, &err))) {
             store_batch_free(b);
             json_decref(next);
             return run_fail(r, &err);
         }
         if (held)
             shelf_hold(&shelf, id, a->verdict.text);
-        if (best || held)
+        if (offered || held)
             shelf_write(&shelf, b);
         if (contended)
             contender_retested(shape, id, best);
@@ -172,7 +172,7 @@ static enum step_result finish_candidate(struct run *r, json_t *record, struct j
             json_put_int(shape, "tried", json_int(shape, "tried", 0) + 1);
         if (best) {
             json_put(shape, "best", json_incref(result));
-            event_best(b, next, hash, result, false, is_served(&shelf, id), false);
+            event_best(b, next, hash, result, false, offered && is_served(&shelf, id), false);
         }
         bool conflict;
         enum step_result done = run_commit(r, b, next, &conflict);
@@ -230,7 +230,7 @@ enum step_result settle_close(struct run *r, int index)
             know_put_closed(b, r->e->id, json_str(shape, "shape_hash", ""), r->shape.op->version);
             r->to_learn = true;
         }
-        if (strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
+        if (!run_serves_apart(r) && strcmp(id, json_str(json_object_get(shape, "baseline"), "candidate", "")) == 0) {
             if (!run_load_shape(r, index, &err) || !store_get(r->j->store, STORE_CANDIDATE, id, &record, &err) ||
                 !shelf_open(r->j->store, json_str(shape, "shape_hash", ""), &shelf, &err) ||
                 !manifest_offer(r->j, &shelf, &r->shape, record, best, NULL, &err)) {

@@ -6,6 +6,7 @@
  *                                                              baseline ─┘   (judged in full before it is served: baseline.c)
  *                                       └ narrow ─ [again ...] ─ confirm ─ narrow ─┘   (contend.c)
  *
+ * A job with a baseline of its own judges what it would serve once more beside the operator's (serve.c):  close ─ serve ─ close.
  * A job that judges something again goes from its baseline to revalidate and rejudge (revalidate.c).
  */
 #include "server/jobs/internal.h"
@@ -167,7 +168,7 @@ static bool see_past(void *ctx, const char *id, const json_t *record)
     struct run *r = ctx;
     (void)id;
     bool is_judged = strcmp(json_str(record, "state", ""), "judged") == 0 || json_is_object(json_object_get(record, "pending"));
-    bool counts = is_judged && !json_bool(record, "is_baseline", false) &&
+    bool counts = is_judged && !json_bool(record, "is_baseline", false) && !record_stands_for(record) &&
                   strcmp(json_str(record, "shape_hash", ""), json_str(job_shape(r->job, r->shape_index), "shape_hash", "")) == 0;
     if (counts)
         run_add_past(r, record);
@@ -423,7 +424,10 @@ static enum step_result judge_current(struct run *r, const char *mode,
     if (!store_get(r->j->store, STORE_CANDIDATE, json_str(r->job, "current", ""), &record, &err))
         return run_fail(r, &err);
     bool is_baseline = json_bool(record, "is_baseline", false);
-    switch (judge_candidate(r, record, is_baseline ? baseline_mode(r) : mode, &a, &err)) {
+    const enum judged judged = judge_candidate(r, record, is_baseline ? baseline_mode(r) : mode, &a, &err);
+    if ((judged == JUDGE_GIVE_UP || judged == JUDGE_REFUSED) && record_stands_for(record))
+        return serving_failed(r, record, &err);      /* the search was done all the same */
+    switch (judged) {
     case JUDGED: break;
     case JUDGE_STOP: return STEP_FAILED;
     case JUDGE_GIVE_UP:      /* one of a model's many shapes, or of the field's, does not take the others with it */
@@ -461,13 +465,25 @@ static enum step_result step_rejudge(struct run *r)
     return judge_current(r, "retest", settle_revalidation);
 }
 
+static enum step_result step_serve(struct run *r)
+{
+    return judge_current(r, "retest", settle_serving);
+}
+
+static enum step_result close_shape(struct run *r, int index)
+{
+    if (baseline_waits(r, index))
+        return baseline_close(r, index);
+    return serving_is_due(r, index) ? serving_begin(r, index) : settle_close(r, index);
+}
+
 static enum step_result step_close(struct run *r)
 {
     size_t i;
     json_t *shape;
     json_array_foreach(json_object_get(r->job, "shapes"), i, shape)
         if (strcmp(shape_state(shape), "searching") == 0 && json_str(shape, "why_ended", NULL))
-            return baseline_waits(r, (int)i) ? baseline_close(r, (int)i) : settle_close(r, (int)i);
+            return close_shape(r, (int)i);
     json_t *next = run_next(r);
     json_put_str(next, "step", "pick");
     return run_commit(r, store_batch_new(), next, NULL);
@@ -484,6 +500,7 @@ static enum step_result step_close(struct run *r)
     X("narrow", step_narrow)    \
     X("again", step_again)      \
     X("close", step_close)      \
+    X("serve", step_serve)      \
     X("revalidate", step_revalidate) \
     X("rejudge", step_rejudge)
 

@@ -180,6 +180,14 @@ static bool check_possible(struct jobs *j, const json_t *request, struct job_req
     return true;
 }
 
+/* Whether it is the operator's own, sent along: then it is as if none had been. */
+static bool is_operators(const json_t *baseline, const struct op *op)
+{
+    cleanup(json) json_t *own = NULL;
+    struct err none = {0};
+    return candidate_load(op->dir, "baseline", &own, &none) && strcmp(candidate_digest(own).text, candidate_digest(baseline).text) == 0;
+}
+
 /* A candidate like any other: its form, and its plan for each shape, are looked at now; the rest is the judge's to say. */
 static void take_baseline(const json_t *request, struct job_request *r, struct faults *f)
 {
@@ -194,7 +202,7 @@ static void take_baseline(const json_t *request, struct job_request *r, struct f
             faults_add(f, "/baseline/plan", "for shape %d: %s", i, why);
             return;
         }
-    r->baseline = baseline;
+    r->baseline = r->op && is_operators(baseline, r->op) ? NULL : baseline;
 }
 
 static bool take_request(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f, struct err *err)
@@ -240,7 +248,7 @@ static bool reuse_shapes(struct jobs *j, struct store_batch *b, json_t *job, boo
         bool found = store_get(j->store, STORE_KERNEL, hash, &kernel, &why);
         if (!found && why.code != ERR_NOT_FOUND)
             return err_set(err, why.code, "%s", why.text);
-        if (!found || (j->measured && strcmp(json_str(kernel, "evidence", ""), "measured") != 0)) {
+        if (!found || json_str(kernel, "own_baseline", NULL) || (j->measured && strcmp(json_str(kernel, "evidence", ""), "measured") != 0)) {
             *ret_all = false;
             continue;
         }

@@ -88,7 +88,11 @@ template <int N, int L> __device__ __forceinline__ void reduce(float *v, int lan
     }
 }
 
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+// Only barriers were set up before it, which the fence makes known to the cluster: a release would wait for all loads under way.
+__device__ __forceinline__ void cluster_arrive()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;\nbarrier.cluster.arrive.relaxed;" ::: "memory");
+}
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 __device__ __forceinline__ unsigned shared_address(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned remote_address(const void *p, int block)

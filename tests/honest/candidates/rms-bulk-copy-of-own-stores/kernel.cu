@@ -24,13 +24,12 @@ extern "C" __global__ void rms(const io *x, const io *w, io *y, float *kept, flo
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at));
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    float sum = 0;
-    for (int i = t; i < N; i += THREADS) {
-        const float v = ld(x + i);
-        sum += v * v;
-        kept[i] = v * ld(w + i);
-    }
+    for (int i = t; i < N; i += THREADS)
+        kept[i] = ld(x + i) * ld(w + i);
     asm volatile("fence.proxy.async.global;" ::: "memory");
+    float sum = 0;
+    for (int i = t; i < N; i += THREADS)
+        sum += ld(x + i) * ld(x + i);
     for (int i = 16; i > 0; i /= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, i);
     if (t % 32 == 0)

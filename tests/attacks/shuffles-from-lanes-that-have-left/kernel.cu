@@ -1,0 +1,30 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int N = AXIS_N;
+
+__device__ __forceinline__ float ld(const float *p) { return *p; }
+__device__ __forceinline__ float ld(const __half *p) { return __half2float(*p); }
+__device__ __forceinline__ float ld(const __nv_bfloat16 *p) { return __bfloat162float(*p); }
+__device__ __forceinline__ void st(float *p, float x) { *p = x; }
+__device__ __forceinline__ void st(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void st(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+extern "C" __global__ void rms(const io *x, const io *w, io *y, float eps)
+{
+    const int row = blockIdx.x, lane = threadIdx.x;
+    float sum = 0, last = 0;
+    for (int i = lane; i < N; i += 32)
+        sum += ld(x + row * N + i) * ld(x + row * N + i);
+    for (int i = 16; i > 0; i /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, i);
+    const float factor = rsqrtf(sum / N + eps);
+    for (int i = lane; i < N; i += 32) {     // of the last round half the lanes are gone
+        const float scale = __shfl_sync(0xffffffffu, factor, lane ^ 16);
+        st(y + row * N + i, ld(x + row * N + i) * scale * ld(w + i));
+        last = scale;
+    }
+    if (last < 0)
+        y[0] = 0;
+}
