@@ -325,17 +325,44 @@ static bool utf8_control(const unsigned char *p, size_t n)
            || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);                                 /* U+2066 to U+2069 */
 }
 
-void utf8_clean(struct buf *to, const char *text, size_t size)
+/* Code points without a glyph, which a language model reads all the same: letters can be spelled in U+E0000 to U+E007F, for one. */
+static bool utf8_invisible(const unsigned char *p, size_t n)
+{
+    static const struct { uint32_t from, to; } ranges[] = {
+        {0x00ad, 0x00ad}, {0x034f, 0x034f}, {0x061c, 0x061c}, {0x115f, 0x1160}, {0x17b4, 0x17b5}, {0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e},
+        {0x2060, 0x206f}, {0x3164, 0x3164}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+    if (n < 2)
+        return false;
+    uint32_t c = *p & (0x7fu >> n);
+    for (size_t k = 1; k < n; k++)
+        c = c << 6 | (p[k] & 0x3fu);
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (c >= ranges[i].from && c <= ranges[i].to)
+            return true;
+    return false;
+}
+
+static void clean(struct buf *to, const char *text, size_t size, bool visible)
 {
     const unsigned char *p = (const unsigned char *)text;
     for (size_t i = 0; i < size;) {
         size_t n = utf8_sequence(p + i, size - i);
-        if (!n || utf8_control(p + i, n))
+        if (!n || utf8_control(p + i, n) || (visible && utf8_invisible(p + i, n)))
             buf_str(to, "\xef\xbf\xbd");
         else
             buf_add(to, p + i, n);
         i += n ? n : 1;
     }
+}
+
+void utf8_clean(struct buf *to, const char *text, size_t size)
+{
+    clean(to, text, size, false);
+}
+
+void utf8_clean_visible(struct buf *to, const char *text, size_t size)
+{
+    clean(to, text, size, true);
 }
 
 bool utf8_valid(const char *text, size_t size)

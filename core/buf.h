@@ -61,4 +61,8 @@ bool fd_read_all(int fd, void *data, size_t size, struct err *err) MUST_CHECK;
 /* Copies text with every byte sequence that is not UTF-8, and every control character (C0 but \n and \t, DEL, C1, and those that
  * turn the direction of text), as U+FFFD. */
 void utf8_clean(struct buf *to, const char *text, size_t size);
+/*
+ * The same, and what has no glyph too (tags, joiners, selectors, other line ends): for texts that programs read and people should see as they do.
+ */
+void utf8_clean_visible(struct buf *to, const char *text, size_t size);
 bool utf8_valid(const char *text, size_t size);

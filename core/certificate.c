@@ -51,6 +51,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#emulate/checks", LIST, RAN_ON_SIM) X("phases/#emulate/schedules/*/seed", SEED, RAN_ON_SIM)                        \
     X("phases/#emulate/sampled/seed", SEED, RAN_ON_SIM | SAMPLED) X("phases/#emulate/sampled/steps/*/of", POSITIVE, RAN_ON_SIM | SAMPLED)    \
     X("phases/#correct/sampled/steps/*/of", POSITIVE, EMULATED | SAMPLED)                                                        \
+    X("phases/#emulate/sampled/smaller/shown", BOOLEAN, RAN_ON_SIM | SAMPLED)                                                    \
+    X("phases/#correct/regimes/*/tensors/*/elements", NUMBER, ALWAYS)                                                            \
     X("phases/#correct/regimes/*/hidden", BOOLEAN, ALWAYS) X("phases/#correct/regimes/*/seed", SEED, ALWAYS)                     \
     X("phases/#correct/regimes/*/tensors/*/tensor", TEXT, ALWAYS) X("phases/#correct/poisons/*", SEED, ALWAYS)                   \
     X("phases/#correct/yardstick", TEXT, ALWAYS)                                                                                 \
@@ -219,6 +221,27 @@ static bool check_regime(const json_t *regime, struct err *err)
     return true;
 }
 
+/* Of a tensor in one regime everything may have been there to be left alone; not in all of them, and never was nothing looked at. */
+static bool check_elements(const json_t *regimes, struct err *err)
+{
+    cleanup(json) json_t *compared = json_object();
+    const char *name;
+    size_t i, k;
+    json_t *regime, *tensor, *count;
+    json_array_foreach(regimes, i, regime)
+        json_array_foreach(json_object_get(regime, "tensors"), k, tensor) {
+            const char *of = json_str(tensor, "tensor", "?");
+            const json_int_t elements = json_int(tensor, "elements", 0);
+            if (elements <= 0 && json_int(tensor, "unchanged_elements", 0) <= 0)
+                return err_set(err, ERR_INVALID, "regime %zu: no element of %.40s was compared", i, of);
+            json_put_bool(compared, of, elements > 0 || json_bool(compared, of, false));
+        }
+    json_object_foreach(compared, name, count)
+        if (!json_is_true(count))
+            return err_set(err, ERR_INVALID, "no element of %.40s was compared with what the operator changes, in any regime", name);
+    return true;
+}
+
 static bool check_regimes(const json_t *regimes, struct err *err)
 {
     size_t i;
@@ -226,7 +249,7 @@ static bool check_regimes(const json_t *regimes, struct err *err)
     json_array_foreach(regimes, i, regime)
         if (!check_regime(regime, err))
             return err_wrap(err, "regime %zu", i);
-    return true;
+    return check_elements(regimes, err);
 }
 
 /* Every occasion was on a card of one model and driver: pairs of several are not pooled. Which card of them it was may differ. */

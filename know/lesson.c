@@ -26,7 +26,7 @@ enum lesson_state lesson_state_of(const json_t *doc)
 static char *one_line(const char *text, size_t bytes)
 {
     cleanup(buf) struct buf clean = {0}, line = {0};
-    utf8_clean(&clean, text, bytes);
+    utf8_clean_visible(&clean, text, bytes);
     for (size_t i = 0; i < clean.size; i++) {
         bool space = clean.data[i] == ' ' || clean.data[i] == '\n' || clean.data[i] == '\t';
         if (!space)

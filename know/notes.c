@@ -92,7 +92,7 @@ static json_t *note_new(const char *signature, const json_t *verdict, const char
 {
     cleanup(buf) struct buf text = {0};
     const char *said = json_str(verdict, "text", "");
-    utf8_clean(&text, said, strnlen(said, NOTE_TEXT_BYTES));
+    utf8_clean_visible(&text, said, strnlen(said, NOTE_TEXT_BYTES));
     json_t *note = json_object();
     json_put_str(note, "signature", signature);
     json_put_str(note, "verdict", json_str(verdict, "code", ""));

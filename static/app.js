@@ -1,5 +1,5 @@
 // The page: routes to views, one feed for all of them, drawing at a rate that its own cost sets.
-import { Problem, token } from './lib/api.js';
+import { token } from './lib/api.js';
 import { replace } from './lib/dom.js';
 import { Feed } from './lib/feed.js';
 import { ended } from './lib/state.js';
@@ -73,8 +73,9 @@ for (const type of ['click', 'input', 'change'])
 function tell(problem) {
   const box = byId('notice');
   box.hidden = !problem;
-  box.textContent = problem ? String(problem.message ?? problem) : '';
-  if (problem instanceof Problem && problem.status === 401) askToken();
+  const gone = problem instanceof TypeError;
+  box.toggleAttribute('data-gone', gone);
+  box.textContent = gone ? 'The service cannot be reached: try again once the connection is back.' : problem ? String(problem.message ?? problem) : '';
 }
 
 let timer = 0;
@@ -88,6 +89,19 @@ function connection(name, until) {
   };
   say();
   if (name === 'waiting') timer = setInterval(say, 1000);
+  if (name === 'live' && byId('notice').hasAttribute('data-gone')) tell(null);
+  if (name === 'live' && byId('main').querySelector('[data-again]')) route(true);
+}
+
+/** The other pages, while nothing else is to be done: they are there then also when the service is not. */
+function fetchPages() {
+  const rest = [...Object.values(pages)].flatMap(([, load]) => [() => load(null), () => load('x')]);
+  const next = () => {
+    const load = rest.shift();
+    if (load) Promise.resolve(load()).then(() => idle(next), () => idle(next));
+  };
+  const idle = globalThis.requestIdleCallback ?? ((run) => setTimeout(run, 200));
+  setTimeout(() => idle(next), 1500);
 }
 
 const feed = new Feed({ change: draw, connection, problem: tell, ready: draw });
@@ -194,6 +208,7 @@ byId('skip').addEventListener('click', (e) => {
   byId('main').focus();
 });
 setUpTheme();
+window.addEventListener('proteus-token', askToken); // whatever was asked for: the service wants to know by whom
 window.addEventListener('hashchange', route);
 window.addEventListener('online', () => {
   if (byId('connection').dataset.state !== 'live') feed.start();
@@ -206,3 +221,4 @@ setInterval(() => {
 }, 30000); // "2 min ago" goes on
 route(true);
 feed.start();
+fetchPages();

@@ -14,6 +14,8 @@ add_test(NAME static_modules COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/static_modules.
 set_tests_properties(static_modules PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 60)
 add_test(NAME browser COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 set_tests_properties(browser PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300)
+add_test(NAME browser_attacks COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} attacks)
+set_tests_properties(browser_attacks PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 240)
 add_test(NAME browser_live COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} $<TARGET_FILE:proteusd>)
 set_tests_properties(browser_live PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 420)
 add_test(NAME browser_cards COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/browser.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} $<TARGET_FILE:proteusd> cards)

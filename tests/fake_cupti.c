@@ -88,7 +88,7 @@ CUptiResult cuptiRangeProfilerStart(CUpti_RangeProfiler_Start_Params *p)
 {
     (void)p;
     launched_before = launched();
-    return plays("privileges_late") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_SUCCESS;
+    return plays("busy") ? CUPTI_ERROR_HARDWARE_BUSY : plays("privileges_late") ? CUPTI_ERROR_INSUFFICIENT_PRIVILEGES : CUPTI_SUCCESS;
 }
 CUptiResult cuptiRangeProfilerStop(CUpti_RangeProfiler_Stop_Params *p)
 {

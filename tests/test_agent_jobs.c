@@ -194,6 +194,39 @@ static void jobs_are_cancelled_while_the_model_thinks(struct world *w)
     check_str(json_str(json_array_get(events, json_array_size(events) - 1), "type", ""), "job.done");
 }
 
+/* While a model is asked, the job's record holds at least what all questions of the attempt have cost by then, tries that failed too. */
+static void what_is_reserved_covers_what_is_spent(struct world *w)
+{
+    cleanup(buf) struct buf prose = {0};
+    while (prose.size < 12000)
+        buf_str(&prose, "words of thought that lead to nothing at all, ");
+    cleanup(str) char *long_baseline = xfmt("time=1000 // %s %s %s\n", buf_cstr(&prose), buf_cstr(&prose), buf_cstr(&prose));
+    set_baseline(w, long_baseline);
+    cleanup(str) char *cut = xfmt("usage none\ncut 33000\n---\n%s\n", buf_cstr(&prose)), *useless = xfmt("usage none\n---\n%s\n", buf_cstr(&prose));
+    llm_server_play(&server, ".", (const char *const[]){cut, useless, cut, "stall 900\n---\n" ANSWER("time=500") ANSWER("time=500") ANSWER("time=500") ANSWER("time=500"), NULL});
+    cleanup(str) char *request = xfmt(REQUEST, 100000);
+    char id[40];
+    snprintf(id, sizeof id, "%s", submit(w, request));
+    for (int i = 0; i < 4000 && llm_server_requests(&server) < 4; i++)
+        clock_sleep_ns(2000000);
+    cleanup(json) json_t *under_way = get(w, STORE_JOB, id), *cancelled = NULL, *after = NULL;
+    const int64_t reserved = json_int(json_object_get(under_way, "spent"), "tokens_reserved", 0);
+    struct err err = {0};
+    check_int(spent_tokens(under_way), 0);
+    check(jobs_cancel(w->jobs, id, &cancelled, &err));
+    for (int i = 0; i < 400; i++) {
+        json_decref(after);
+        after = get(w, STORE_JOB, id);
+        if (!json_object_get(json_object_get(after, "spent"), "tokens_reserved"))
+            break;
+        clock_sleep_ns(10000000);
+    }
+    set_baseline(w, "time=1000 ");
+    check(spent_tokens(after) > 3 * 8000 && spent_tokens(after) <= reserved && reserved <= 100000);
+    if (spent_tokens(after) > reserved)
+        fprintf(stderr, "%lld reserved, %lld spent\n", (long long)reserved, (long long)spent_tokens(after));
+}
+
 static void a_restart_goes_on_and_charges_what_was_reserved(struct world *w, const struct llm *llm)
 {
     llm_server_play(&server, ".", (const char *const[]){"stall 600\n---\n" ANSWER("time=500") ANSWER("time=500") ANSWER("time=500") ANSWER("time=500"), GOOD, BETTER, NULL});
@@ -418,6 +451,7 @@ int main(int argc, char **argv)
     figures_that_are_wrong(&w);
     budgets_of_tokens(&w);
     jobs_are_cancelled_while_the_model_thinks(&w);
+    what_is_reserved_covers_what_is_spent(&w);
     a_restart_goes_on_and_charges_what_was_reserved(&w, llm);
     shapes_go_their_own_ways(&w);
     requests_that_cannot_be(&w);

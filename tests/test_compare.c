@@ -49,6 +49,35 @@ static void test_intermediates(void)
     check(caught_by_half > 0);
 }
 
+/* A row in which the reference's own roundings cancel is granted what they make of the others, and not twice that. */
+static void test_lucky_row(void)
+{
+    for (int times = 1; times <= 8; times *= 8) {
+        cleanup(scene) struct scene s = {0};
+        scene_make(&s, "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":32,\"V\":32}}", "typical", 11);
+        const int t = scene_tensor(&s, "state");
+        const struct tensor *tensor = &s.tensors[t];
+        double *right = s.right[t], *between = right + tensor->elements, noise = 0, values = 0;
+        int64_t lucky = -1;
+        for (int64_t i = 0; i < tensor->elements; i++)
+            if (between[i] != right[i]) {
+                lucky = lucky < 0 ? i / 32 * 32 : lucky;
+                noise += (between[i] - right[i]) * (between[i] - right[i]);
+                values += right[i] * right[i];
+            }
+        check(lucky >= 0);
+        memcpy(between + lucky, right + lucky, 32 * sizeof *right);
+        scene_put(&s, t, between);
+        cleanup(mem) void *memory = xarray((size_t)tensor->elements, sizeof(double));
+        double *got = memory;
+        memcpy(got, between, (size_t)tensor->elements * sizeof *got);
+        for (int i = 0; i < 32; i++)
+            got[lucky + i] = right[lucky + i] * (1 + (i % 2 ? 1 : -1) * times * sqrt(noise / values));
+        scene_put(&s, t, got);
+        check_int(scene_compare(&s, t, false).code == VERDICT_OK, times == 1);
+    }
+}
+
 /* ---- parts of a row that stay ---- */
 
 static void test_parts_that_stay(void)
@@ -360,6 +389,6 @@ static void test_spread(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_intermediates, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_tolerance_file, test_spread};
+    static void (*const tests[])(void) = {test_intermediates, test_lucky_row, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_tolerance_file, test_spread};
     return scene_main(tests, sizeof tests / sizeof *tests);
 }

@@ -75,6 +75,18 @@ static void text_is_cleaned(void)
         check_str(buf_cstr(&b), cases[i].out);
         check(utf8_valid(buf_cstr(&b), b.size));
     }
+#define GONE "\xef\xbf\xbd"
+    static const struct { const char *in, *out; } unseen[] = {
+        {"a\xc2\xad" "b\xe2\x80\x8d" "c\xe2\x80\xa8", "a" GONE "b" GONE "c" GONE},                     /* soft hyphen, joiner, line separator */
+        {"\xf3\xa0\x81\x89\xf3\xa0\x84\x80|\xef\xb8\x8f|\xef\xbb\xbf", GONE GONE "|" GONE "|" GONE},   /* a tag, selectors, a byte order mark */
+        {"Gr\xc3\xb6\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x98\x80 \xe6\xbc\xa2\xe5\xad\x97\n\t", "Gr\xc3\xb6\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x98\x80 \xe6\xbc\xa2\xe5\xad\x97\n\t"},
+        {"\xe2\x80\x90\xe2\x80\xaf\xe2\x81\x9f\xef\xb7\xbf\xef\xb8\x90\xf3\xa1\x80\x80", "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\x9f\xef\xb7\xbf\xef\xb8\x90\xf3\xa1\x80\x80"},   /* just beyond */
+        {"a\x1b" "b\xc0\xaf", "a" GONE "b" GONE GONE}};
+    for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) {
+        cleanup(buf) struct buf b = {0};
+        utf8_clean_visible(&b, unseen[i].in, strlen(unseen[i].in));
+        check_str(buf_cstr(&b), unseen[i].out);
+    }
 }
 
 static void files_are_written_whole(void)

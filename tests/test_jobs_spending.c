@@ -1,6 +1,8 @@
 /* Sums by day: of all jobs together, kept over a restart, a day for itself, and no more of them than are kept. */
 #include "tests/test_jobs.h"
 
+#include "server/llm/llm.h"
+
 #define DAYS_KEPT 100
 
 static const json_t *today_of(const json_t *spending)
@@ -88,6 +90,22 @@ static void a_clock_set_back_goes_on(void)
     check_int(json_int(today_of(all), "tokens", 0), 5);
 }
 
+/* What a model is asked outside of jobs is spent too. */
+static void tokens_of_no_job_count(void)
+{
+    cleanup(world) struct world w = {0};
+    struct llm_account account = {.usage = {.input = 700, .output = 41}, .tries = 1};
+    world_new(&w);
+    jobs_count_llm(w.jobs, LLM_CONSOLIDATION, &account);
+    jobs_count_llm(w.jobs, LLM_CONSOLIDATION, &account);
+    world_stop(&w);
+    world_open(&w);
+    world_start(&w);
+    cleanup(json) json_t *spending = jobs_spending(w.jobs, 1);
+    check_int(json_int(today_of(spending), "tokens", 0), 1482);
+    check_int(json_int(today_of(spending), "candidates", -1), 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2)
@@ -98,5 +116,6 @@ int main(int argc, char **argv)
     sums_of_all_jobs_outlive_a_restart();
     days_are_apart_and_bounded();
     a_clock_set_back_goes_on();
+    tokens_of_no_job_count();
     return test_done();
 }

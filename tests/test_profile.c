@@ -78,7 +78,7 @@ static int run_good(void)
 }
 
 /* A host that does not let it count is said to be so, and nothing stays behind. */
-static int run_refused(const char *what, const char *says)
+static int run_refused(const char *what, enum err_code code, const char *says)
 {
     struct device *d = NULL;
     setenv("FAKE_CUPTI", what, 1);
@@ -89,7 +89,7 @@ static int run_refused(const char *what, const char *says)
     test_checks = test_failures = 0;
     int before = ask("libcuda.so.1", "fake_cuda_live");
     check(p && !device_cuda.profile(p, &how, &r, &fault, &err));
-    check_int(err.code, ERR_UNAVAILABLE);
+    check_int(err.code, code);
     check(strstr(err.text, says) != NULL);
     if (test_failures)
         fprintf(stderr, "%s: %s\n", what, err.text);
@@ -144,7 +144,8 @@ int main(void)
         {"no_metrics", "none of the counters"}, {"many_passes", "5000 passes"},     {"endless", "more than the 3 passes"},
         {"drops", "dropped 1"},              {"huge_image", "bytes"}};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        IN_A_CHILD(run_refused(refused[i].what, refused[i].says));
+        IN_A_CHILD(run_refused(refused[i].what, ERR_UNAVAILABLE, refused[i].says));
+    IN_A_CHILD(run_refused("busy", ERR_BUSY, "cuptiRangeProfilerStart"));       /* by another program: it may be over soon */
     IN_A_CHILD(run_fault());
     IN_A_CHILD(run_unprepared());
     return test_done();

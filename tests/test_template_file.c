@@ -42,7 +42,7 @@ static void test_targets(void)
             json_array_foreach(every, n, item) {
                 const char *name = json_str(item, "template", "");
                 const json_t *params = json_object_get(item, "params");
-                const bool needs = strcmp(name, "cluster") == 0 || strcmp(name, "fused") == 0 || strcmp(name, "bulk") == 0 || json_int(params, "DEPENDENT", 0) ||
+                const bool needs = strcmp(name, "send") == 0 || strcmp(name, "fused") == 0 || strcmp(name, "bulk") == 0 || json_int(params, "DEPENDENT", 0) ||
                                    (strcmp(name, "shift") == 0 && json_int(params, "SPLIT", 1) > 1);
                 if (needs && !cases[i].clusters)
                     fprintf(stderr, "%s: %s %s\n", cases[i].target, shapes[k], name);

@@ -44,13 +44,16 @@ static const char *const metrics[PROFILE_ITEMS] = {
 #undef X
 };
 
-/* All of them are this host's: a driver that lets only administrators count, a card in parts, a chip that the library does not know. */
+/*
+ * All of them are this host's: a driver that lets only administrators count, a card in parts, a chip that the library does not know. That
+ * somebody else has the counters just now is another matter: it may be over soon.
+ */
 static bool err_from_cupti(struct err *err, CUptiResult r, const char *call)
 {
     const char *text = NULL;
     if (cupti.cuptiGetResultString(r, &text) != CUPTI_SUCCESS || !text)
         text = "unknown error";
-    return err_set(err, ERR_UNAVAILABLE, "%s: %s%s", call, text,
+    return err_set(err, r == CUPTI_ERROR_HARDWARE_BUSY ? ERR_BUSY : ERR_UNAVAILABLE, "%s: %s%s", call, text,
                    r == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES ? " (the driver lets administrators alone count: NVreg_RestrictProfilingToAdminUsers)" : "");
 }
 

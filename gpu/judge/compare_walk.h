@@ -32,6 +32,7 @@ struct walk {
     int64_t at[TILE_SIZE];
     double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
     double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
+    double usual;                                  /* squares: what rounding between steps makes of the tensor, as a part of its values */
     double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
 };
 

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PROFILE_WALL_NS (60 * LIMIT_SECOND)     /* tens of passes of a launch, a sweep of L2 and some milliseconds of set-up each */
+#define PROFILE_WALL_NS (20 * LIMIT_SECOND)     /* tens of passes of a launch, a sweep of L2 and some milliseconds of set-up each: a second */
 #define FIGURE_MOST 1e18
 
 static const char *const names[PROFILE_ITEMS] = {

@@ -4,7 +4,8 @@
  * section, so that the sum of what is shown is never above the cap.
  *
  * What strangers wrote (sources, logs, notes, lessons) stands between two fence lines with a random word that none of the prompt's texts
- * contains: nothing inside can end its fence. Control characters are taken out, so that a terminal or a person sees what the model sees.
+ * contains: nothing inside can end its fence. Control characters and those that nobody sees (tags, joiners, other line ends) are taken out, so that
+ * a terminal or a person sees what the model sees.
  */
 #include "server/generate/agent.h"
 
@@ -62,7 +63,7 @@ static void draw_fence(struct prompt *p)
     for (int s = 0; s < SECTION_COUNT; s++)
         for (int i = 0; i < p->sections[s].count; i++) {
             struct buf *text = &p->sections[s].parts[i].text, clean = {0};
-            utf8_clean(&clean, buf_cstr(text), text->size);
+            utf8_clean_visible(&clean, buf_cstr(text), text->size);
             buf_done(text);
             *text = clean;
         }

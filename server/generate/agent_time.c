@@ -124,7 +124,8 @@ static void add_profile(struct prompt *p, const json_t *profile)
             const json_t *v = json_object_get(step, figures_told[k].key);
             if (!json_is_number(v))
                 continue;
-            buf_fmt(to, "%s %s%.4g%s", first ? "" : ",", figures_told[k].before, json_number_value(v) / figures_told[k].divisor, figures_told[k].behind);
+            double value = json_number_value(v) / figures_told[k].divisor;
+            buf_fmt(to, value < 1000 || value > 1e15 ? "%s %s%.3g%s" : "%s %s%.0f%s", first ? "" : ",", figures_told[k].before, value, figures_told[k].behind);
             first = false;
         }
         buf_str(to, "\n");

@@ -1,6 +1,6 @@
 /*
  * The step of a job whose candidates a language model writes. What an attempt may spend is reserved in the job's record before the model
- * is asked, and settled when its answer is there, in the transaction that also holds the attempt, its transcript and its candidate. A process
+ * is asked, raised before each further question of the attempt, and settled when its answer is there, in the transaction that also holds the attempt, its transcript and its candidate. A process
  * that dies in between leaves the reservation, which the next one charges in full: a budget is never passed because nobody counted.
  *
  * An attempt that gives no candidate is counted; several in a row end the shape's search. Where the endpoint fails for good, the
@@ -95,11 +95,6 @@ static bool ask_recording(void *ctx, const struct llm_call *call, struct llm_rep
     return true;
 }
 
-static bool ask_model(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
-{
-    return llm_ask(ctx, call, ret, account, err);
-}
-
 /* ---- the account ---- */
 
 static int64_t tokens_left(const struct run *r)
@@ -154,6 +149,7 @@ void jobs_count_llm(struct jobs *j, int purpose, const struct llm_account *accou
     j->llm[purpose].calls++;
     j->llm[purpose].tries += account->tries;
     pthread_mutex_unlock(&j->lock);
+    spending_add_tokens(j, llm_usage_total(&account->usage));
 }
 
 json_t *agent_stats(struct jobs *j)
@@ -190,6 +186,31 @@ static enum step_result reserve(struct run *r, int64_t tokens)
     enum step_result done = run_commit(r, store_batch_new(), next, NULL);
     r->reserved = done == STEP_GO;
     return done;
+}
+
+/* What one call may cost with all its tries. */
+static int64_t call_most(const struct llm *l, int64_t prompt_tokens)
+{
+    return llm_tries(l) * (prompt_tokens + llm_output_tokens(l));
+}
+
+/* Whoever asks a model for a run. used: what the attempt's earlier calls cost; left: what there was of the budget before it. */
+struct asking { struct run *r; const struct llm *llm; int64_t used, left; };
+
+/* No call may cost more than is reserved by then: a process that dies within it has charged enough. */
+static bool ask_model(void *ctx, const struct llm_call *call, struct llm_reply *ret, struct llm_account *account, struct err *err)
+{
+    struct asking *q = ctx;
+    const int64_t before = llm_usage_total(&account->usage);
+    int64_t most = call_most(q->llm, llm_call_estimate(call)), wanted = q->used + most;
+    wanted = wanted < q->left ? wanted : q->left;
+    if (wanted > json_int(json_object_get(q->r->job, "spent"), RESERVED, 0) && reserve(q->r, wanted) != STEP_GO)
+        return err_set(err, ERR_CONFLICT, "stopped");
+    struct llm_call within = *call;
+    within.tokens_most = call->tokens_most < most ? call->tokens_most : most;
+    bool ok = llm_ask(q->llm, &within, ret, account, err);
+    q->used += llm_usage_total(&account->usage) - before;
+    return ok;
 }
 
 /* The job was cancelled while the model was asked: its end is written, and what was spent is added to it. */
@@ -337,7 +358,8 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
                                                .number = json_int(job_shape(r->job, index), "attempts", 0) + 1};
     const char *replays = json_str(r->job, "replays", NULL);
     const struct llm *llm = r->j->config.llm;
-    struct agent_port port = {.ask = replays ? ask_recording : ask_model, .ctx = replays ? (void *)&rec : (void *)(uintptr_t)llm,
+    struct asking asking = {.r = r, .llm = llm, .left = tokens_left(r)};
+    struct agent_port port = {.ask = replays ? ask_recording : ask_model, .ctx = replays ? (void *)&rec : (void *)&asking,
                               .model = llm && !replays ? llm_model(llm) : "replay", .protocol = llm && !replays ? llm_protocol(llm) : "replay",
                               .output_tokens = llm ? llm_output_tokens(llm) : 1};
     struct gen_past *past = NULL;
@@ -361,7 +383,7 @@ static enum step_result make_attempt(struct run *r, int index, int64_t left, con
 enum step_result propose_agent(struct run *r, int index, int64_t left, const struct generator *g)
 {
     const json_t *shape = job_shape(r->job, index);
-    int64_t tokens = tokens_left(r), most = 2 * (r->j->config.prompt_tokens + (r->j->config.llm ? llm_output_tokens(r->j->config.llm) : 0));
+    int64_t tokens = tokens_left(r), most = r->j->config.llm ? call_most(r->j->config.llm, r->j->config.prompt_tokens) : 0;
     if (json_object_get(json_object_get(r->job, "spent"), RESERVED) && !r->reserved)
         return charge_reserved(r);
     if (tokens < LEAST_TOKENS) {

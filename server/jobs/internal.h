@@ -120,6 +120,7 @@ bool retention_sweep(struct jobs *j, struct err *err) MUST_CHECK;    /* then the
 #define SPENDING_DAYS 100
 bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
 void spending_done(struct jobs *j);
+void spending_add_tokens(struct jobs *j, int64_t tokens);    /* of no job */
 /* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
 bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
@@ -128,6 +129,7 @@ struct job_request {
     const struct op *op;
     int shape_count;
     struct shape *shapes;                /* owned */
+    json_t *ignored;                     /* beside them: {"AXIS": value} given for axes that are not keyed, and not taken; owned */
     json_t *listed;                      /* shapes that were not spelled out: {"shape","count",...} each, beside `shapes`; owned or NULL */
     const json_t *model;                 /* the preset they are of; borrowed, NULL: none */
     const struct generator *generator;

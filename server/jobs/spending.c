@@ -2,7 +2,7 @@
  * What was spent, day by day (UTC): device seconds, tokens and candidates of all jobs together, kept in one record of the store. Whatever
  * changes a job's "spent" adds the difference to the day in the same transaction, so the sums are those of the jobs, whatever dies in
  * between, and a job that has run over midnight is in both days with what it spent there. One such transaction at a time: they are one or
- * two a judgement.
+ * two a judgement. Tokens that are spent outside of jobs are added by themselves.
  */
 #include "server/jobs/internal.h"
 
@@ -74,16 +74,9 @@ static json_t *with_more(const json_t *spending, const double add[COUNTED])
     return next;
 }
 
-bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err)
+/* The batch with the day's new sums; taken over in any case. */
+static bool commit_sums(struct jobs *j, struct store_batch *b, const double add[COUNTED], struct err *err)
 {
-    double add[COUNTED];
-    bool any = false;
-    for (size_t i = 0; i < COUNTED; i++) {
-        add[i] = more(before, after, counted[i]);
-        any |= add[i] > 0;
-    }
-    if (!any)
-        return store_commit(j->store, b, NULL, err);
     pthread_mutex_lock(&j->spending_lock);
     json_t *next = with_more(j->spending, add);
     store_put(b, STORE_META, KEY, NULL, next);
@@ -93,6 +86,25 @@ bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before
         j->spending = next;
     pthread_mutex_unlock(&j->spending_lock);
     return ok;
+}
+
+void spending_add_tokens(struct jobs *j, int64_t tokens)
+{
+    const double add[COUNTED] = {0, (double)tokens, 0};
+    struct err err = {0};
+    if (tokens > 0 && !commit_sums(j, store_batch_new(), add, &err))
+        log_line(LOG_ERROR, "what was spent could not be written", "error", err.text, NULL);
+}
+
+bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err)
+{
+    double add[COUNTED];
+    bool any = false;
+    for (size_t i = 0; i < COUNTED; i++) {
+        add[i] = more(before, after, counted[i]);
+        any |= add[i] > 0;
+    }
+    return any ? commit_sums(j, b, add, err) : store_commit(j->store, b, NULL, err);
 }
 
 json_t *jobs_spending(struct jobs *j, int most)

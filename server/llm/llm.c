@@ -63,6 +63,7 @@ const char *llm_stop_name(enum llm_stop s)
 
 const char *llm_model(const struct llm *l) { return l->model; }
 const char *llm_protocol(const struct llm *l) { return l->protocol; }
+int llm_tries(const struct llm *l) { return l->c.retries + 1; }
 int64_t llm_output_tokens(const struct llm *l) { return l->c.output_tokens; }
 
 void llm_reply_done(struct llm_reply *r)

@@ -62,6 +62,7 @@ bool llm_open(const struct llm_config *config, struct llm **ret, struct err *err
 void llm_close(struct llm *l);
 const char *llm_model(const struct llm *l);
 const char *llm_protocol(const struct llm *l);
+int llm_tries(const struct llm *l);             /* requests that one call makes at most */
 int64_t llm_output_tokens(const struct llm *l);
 DEFINE_CLEANUP(llm, struct llm *, llm_close(*it))
 

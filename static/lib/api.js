@@ -40,6 +40,7 @@ export async function problemOf(response) {
   } catch {
     /* not JSON */
   }
+  if (response.status === 401) globalThis.dispatchEvent?.(new Event('proteus-token'));
   return new Problem(response.status, doc);
 }
 

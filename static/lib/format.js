@@ -7,7 +7,8 @@ export const evidenceWord = (doc) => (isMeasured(doc) ? 'measured' : 'estimate')
 export function speedup(doc) {
   const s = doc?.speedup;
   if (typeof s === 'number' && s > 0) return { median: s };
-  if (s && typeof s === 'object' && s.median > 0) return s;
+  if (s && typeof s === 'object' && Number.isFinite(s.median) && s.median > 0)
+    return { median: s.median, low: Number.isFinite(s.low) ? s.low : undefined, high: Number.isFinite(s.high) ? s.high : undefined };
   return null;
 }
 

@@ -60,7 +60,7 @@ export class SseParser {
 
 /**
  * A stream that comes back until it is closed or the server says that it is over (204).
- * on: event(e), state('connecting'|'live'|'waiting'|'over'), problem(response).
+ * on: event(e), state('connecting'|'live'|'waiting'|'over'|'refused'), problem(response).
  */
 export class EventStream {
   constructor(url, headers, lastId, on) {
@@ -83,16 +83,16 @@ export class EventStream {
   async run() {
     while (!this.closed) {
       this.on.state('connecting');
-      let over = false;
+      let end = null;
       try {
-        over = await this.connect();
+        end = await this.connect();
       } catch {
         /* the network: try again */
       }
       clearTimeout(this.watchdog);
-      if (over && !this.closed) {
+      if (end && !this.closed) {
         this.closed = true;
-        this.on.state('over');
+        this.on.state(end);
         return;
       }
       if (this.closed) return;
@@ -111,7 +111,7 @@ export class EventStream {
     this.watchdog = setTimeout(() => this.abort.abort(), SILENCE_MS);
   }
 
-  /** True: there is nothing more to come. */
+  /** 'over': there is nothing more to come; 'refused': not to us; null: try again. */
   async connect() {
     this.abort = new AbortController();
     this.parser.reset();
@@ -119,16 +119,16 @@ export class EventStream {
     if (this.parser.lastId) headers['Last-Event-ID'] = this.parser.lastId;
     this.listen();
     const response = await fetch(this.url, { headers, signal: this.abort.signal, cache: 'no-store' });
-    if (response.status === 204) return true;
+    if (response.status === 204) return 'over';
     if (!response.ok) {
       await this.on.problem(response);
-      return response.status !== 429 && response.status < 500;
+      return response.status !== 429 && response.status < 500 ? 'refused' : null;
     }
     this.on.state('live');
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { value, done } = await reader.read();
-      if (done) return false;
+      if (done) return null;
       this.listen();
       this.parser.feed(value);
     }

@@ -2,6 +2,8 @@
 // may overlap: a snapshot's `as_of` is the last event that it includes, and older events only fill in what is missing.
 // `tick` (of all, of a job's work) rises with every change: who draws compares it instead of the data.
 
+import { clean } from './clean.js';
+
 const KEPT_UNREAD = 600; // candidates of a job that nobody looks at
 const KEPT = 20000;
 const KEPT_JOBS = 40;
@@ -142,12 +144,14 @@ function judgedNow(work, c, before) {
   }
 }
 
-/** Sets fields; an event older than what we know fills gaps only. */
+const OTHER_KINDS = { baseline: 'boolean', time_ns: 'number', speedup: 'object', error: 'object', spent: 'object' };
+/** Sets fields that are of their kind; an event older than what we know fills gaps only. */
 function merge(entity, at, fields) {
   const newer = at > entity.lastEvent;
   for (const k in fields) {
     const v = fields[k];
-    if (v !== undefined && v !== null && (newer || entity[k] === undefined)) entity[k] = v;
+    if (v === undefined || v === null || (typeof v !== (OTHER_KINDS[k] ?? 'string') && !(k === 'speedup' && typeof v === 'number'))) continue;
+    if (newer || entity[k] === undefined) entity[k] = v;
   }
   if (newer) entity.lastEvent = at;
 }
@@ -325,6 +329,7 @@ export function takeEvent(state, type, text, replay = false) {
     return null;
   }
   if (!e || typeof e !== 'object' || !Number.isSafeInteger(e.id)) return null;
+  e = clean(e);
   state.asOf = Math.max(state.asOf, e.id);
   const step = Object.hasOwn(steps, type) ? steps[type] : null;
   const wanted = step ? (step(state, e) ?? null) : null;

@@ -19,6 +19,7 @@ import {
   kernelHref,
   link,
   panel,
+  safely,
   stateBadge,
   table,
   verdictBadge,
@@ -266,7 +267,7 @@ export function candidate(ctx, id) {
       el(
         'div',
         { class: 'two wide-left' },
-        verdictPanel(doc),
+        safely(() => verdictPanel(doc)),
         el(
           'section',
           { class: 'panel', 'aria-label': 'Figures' },
@@ -308,15 +309,17 @@ export function candidate(ctx, id) {
             : null,
         ),
       ),
-      timingPanels(f, s, f, close),
-      Array.isArray(doc.phases) && doc.phases.length
-        ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another.'), timeline(doc.phases))
-        : null,
+      safely(() => timingPanels(f, s, f, close)),
+      safely(() =>
+        Array.isArray(doc.phases) && doc.phases.length
+          ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another.'), timeline(doc.phases))
+          : null,
+      ),
       sourcePanel(ctx, doc),
       panel(
         'Launch plan',
         null,
-        planTable(doc.candidate?.plan),
+        safely(() => planTable(doc.candidate?.plan)),
         el(
           'details',
           { dataset: { key: 'raw' } },
@@ -324,7 +327,7 @@ export function candidate(ctx, id) {
           el('pre', { tabindex: 0, 'aria-label': 'Plan, options and declarations' }, pretty({ ...doc.candidate, source: undefined })),
         ),
       ),
-      resources(doc),
+      safely(() => resources(doc)),
     );
   }
 

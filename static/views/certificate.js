@@ -4,7 +4,7 @@ import { byteRate, bytes, count, duration, intervalText, isMeasured, number, per
 import { timeline } from './charts.js';
 import { planTable } from './candidate.js';
 import { timingPanels } from './timing.js';
-import { chips, evidenceBadge, facts, table } from './parts.js';
+import { chips, evidenceBadge, facts, safely, table } from './parts.js';
 
 const code = (text) => el('code', null, String(text));
 const phase = (c, name) => (Array.isArray(c.phases) ? c.phases : []).find((p) => p.phase === name);
@@ -229,14 +229,24 @@ const preconditions = (c) => {
   ];
 };
 
+const compiledWith = (options) =>
+  el(
+    'span',
+    { class: 'chips' },
+    options
+      .split(/\s+/)
+      .filter(Boolean)
+      .slice(0, 80)
+      .map((o) => el('span', { class: 'chip' }, o)),
+  );
+
 /** {sections: nodes, close: list of plots to close}. */
 export function report(c, check) {
   const close = [];
   const figures = { ...c, ...(c.timing?.statistics ? { statistics: c.timing.statistics } : {}), terms: c.timing?.candidate?.terms };
-  const part = (title, ...children) => el('section', { 'aria-label': title }, el('h2', null, title), children);
+  const part = (title, make) => el('section', { 'aria-label': title }, el('h2', null, title), safely(make));
   const sections = [
-    part(
-      'What was tested',
+    part('What was tested', () => [
       chips(c.shape?.axes),
       facts([
         ['operator', `${c.shape?.op} (version ${c.op_version})`],
@@ -249,24 +259,11 @@ export function report(c, check) {
         ['target', c.shape?.target],
         ['shape hash', code(c.shape_hash)],
         ['language', c.program?.language],
-        [
-          'compiled with',
-          c.options &&
-            el(
-              'span',
-              { class: 'chips' },
-              String(c.options)
-                .split(/\s+/)
-                .filter(Boolean)
-                .slice(0, 80)
-                .map((o) => el('span', { class: 'chip' }, o)),
-            ),
-        ],
+        ['compiled with', c.options && compiledWith(String(c.options))],
       ]),
       planTable(c.plan),
-    ),
-    part(
-      'Result',
+    ]),
+    part('Result', () => [
       el('p', { class: 'best-figure' }, speedupText(speedup(c)), ' ', evidenceBadge(c)),
       facts([
         ['time', timeText(c)],
@@ -275,16 +272,20 @@ export function report(c, check) {
         ['mode', c.mode],
         ['of the data sheet’s limit', c.roofline?.fraction && percent(c.roofline.fraction)],
       ]),
-    ),
-    part('Is it right?', correctness(c)),
-    part('Every access checked', emulation(c)),
-    part('Times', timingPanels(figures, speedup(c), c.timing, close), control(c), el('h3', null, 'Rules that the timers had to pass'), rules(c)),
-    part('Judged again', retest(c)),
-    part('Phases', el('p', null, 'What each step of the judgement took, one after another.'), timeline(c.phases ?? [])),
-    part('What a launch must keep to', preconditions(c)),
-    part('Where and when', environment(c)),
-    part(
-      'Digests',
+    ]),
+    part('Is it right?', () => correctness(c)),
+    part('Every access checked', () => emulation(c)),
+    part('Times', () => [
+      timingPanels(figures, speedup(c), c.timing, close),
+      control(c),
+      el('h3', null, 'Rules that the timers had to pass'),
+      rules(c),
+    ]),
+    part('Judged again', () => retest(c)),
+    part('Phases', () => [el('p', null, 'What each step of the judgement took, one after another.'), timeline(c.phases ?? [])]),
+    part('What a launch must keep to', () => preconditions(c)),
+    part('Where and when', () => environment(c)),
+    part('Digests', () => [
       el('p', null, 'BLAKE2b-256 of what was judged. ', check.button),
       check.node,
       table(
@@ -292,7 +293,7 @@ export function report(c, check) {
         ['Of', 'Digest'],
         Object.entries(c.digests ?? {}).map(([k, v]) => [k.replaceAll('_', ' '), code(v)]),
       ),
-    ),
+    ]),
   ];
   return { sections, close };
 }

@@ -1,9 +1,13 @@
 // Sources: coloured, with the offending lines marked, and differences of two of them.
 import { el } from '../lib/dom.js';
 import { diffLines, hunks } from '../lib/diff.js';
+import { bytes } from '../lib/format.js';
 import { tokenize } from '../lib/tokens.js';
 
-const LINES = 2500;
+const LINES = 2500,
+  MOST_LINES = 20000,
+  MOST_TEXT = 1 << 20, // of a source: more is not coloured, and not laid out
+  MOST_WIDE = 4000; // of a line
 const spans = (tokens) => tokens.map(([cls, text]) => (cls ? el('span', { class: `t-${cls}` }, text) : text));
 
 /**
@@ -27,10 +31,22 @@ export function offendingLines(verdict) {
   return at;
 }
 
+/** As much of a source as a page can hold: {lines of tokens, left: bytes that are not in them}. */
+function cut(language, source) {
+  const end = source.length > MOST_TEXT ? Math.max(source.lastIndexOf('\n', MOST_TEXT), MOST_TEXT / 2) : source.length;
+  const text = source
+    .slice(0, end)
+    .split('\n')
+    .map((l) => (l.length > MOST_WIDE ? `${l.slice(0, MOST_WIDE)}…` : l))
+    .join('\n');
+  return { lines: tokenize(language, text), left: source.length - end };
+}
+
 /** A source with line numbers; `marks`: offendingLines. */
 export function codeView(language, source, marks = new Map(), label = 'Source') {
-  const lines = tokenize(language, source);
-  let most = Math.max(LINES, ...marks.keys());
+  const { lines, left } = cut(language, source);
+  const last = Math.max(0, ...[...marks.keys()].slice(0, 1000).filter((n) => n <= lines.length));
+  let most = Math.min(MOST_LINES, Math.max(LINES, last));
   const body = el('tbody');
   const box = el('div', { class: 'code', tabindex: 0, role: 'region', 'aria-label': label }, el('table', { role: 'presentation' }, body));
   const draw = () => {
@@ -46,7 +62,11 @@ export function codeView(language, source, marks = new Map(), label = 'Source') 
         return hit !== undefined ? [row, el('tr', { class: 'note' }, el('td', { class: 'line' }), el('td', null, `↑ ${hit}`))] : [row];
       }),
     );
-    if (lines.length > most)
+    if (left)
+      body.append(
+        el('tr', { class: 'gap' }, el('td', { class: 'line' }), el('td', null, `… ${bytes(left)} more are not shown; the file has them`)),
+      );
+    if (lines.length > most && most < MOST_LINES)
       body.append(
         el(
           'tr',
@@ -62,12 +82,12 @@ export function codeView(language, source, marks = new Map(), label = 'Source') 
                 class: 'link',
                 on: {
                   click: () => {
-                    most = lines.length;
+                    most = Math.min(MOST_LINES, lines.length);
                     draw();
                   },
                 },
               },
-              `${lines.length - most} more lines`,
+              `Show ${Math.min(MOST_LINES, lines.length) - most} more of ${lines.length} lines`,
             ),
           ),
         ),
@@ -86,7 +106,7 @@ export function codeView(language, source, marks = new Map(), label = 'Source') 
 /** The lines around the first offending one, for the verdict. */
 export function excerpt(language, source, marks) {
   const first = [...marks.keys()].sort((a, b) => a - b)[0];
-  const lines = tokenize(language, source);
+  const { lines } = cut(language, source);
   if (!first || first > lines.length) return null;
   const rows = [];
   for (let i = Math.max(1, first - 2); i <= Math.min(lines.length, first + 2); i++) {
@@ -140,7 +160,7 @@ export function diffView(language, before, after, label) {
                     { class: SIGNS[l.op] },
                     el('td', { class: 'line' }, l.a || ''),
                     el('td', { class: 'line' }, l.b || ''),
-                    el('td', null, `${l.op === '-' ? '−' : l.op} `, spans(tokenize(language, l.text)[0])),
+                    el('td', null, `${l.op === '-' ? '−' : l.op} `, spans(tokenize(language, l.text.slice(0, MOST_WIDE))[0])),
                   ),
             ),
         ),

@@ -150,7 +150,12 @@ export function job(ctx, id) {
   const spent = part(el('section', { class: 'panel', 'aria-label': 'Budget' }), (judged, accepted, now) => [
     el('h2', null, 'What it cost'),
     budgetRows(shown, judged),
-    el('p', null, `${judged} judged, ${accepted} accepted.`),
+    el(
+      'div',
+      { class: 'row spread small' },
+      el('span', null, 'The whole job'),
+      el('span', { class: 'num' }, `${judged} judged, ${accepted} accepted`),
+    ),
     progressBar(progressOf(ctx.state, shown), 'Progress'),
     now ? [el('h3', null, now.baseline ? 'Judging the baseline' : `Judging candidate ${now.number ?? ''}`), phaseSteps(now)] : null,
   ]);
@@ -160,7 +165,7 @@ export function job(ctx, id) {
           'Shapes',
           null,
           el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'),
-          shapeGrid(shown, chosen, (hash) => {
+          shapeGrid(shown, shapeNow()?.shape_hash, (hash) => {
             chosen = hash;
             asked.best = null;
             record = null;
@@ -171,10 +176,12 @@ export function job(ctx, id) {
       : [],
   );
   const plot = new SearchPlot((cand) => ctx.go(candidateHref(cand)));
-  const key = part(el('div'), () =>
+  const key = part(el('div'), (read) =>
     Object.keys(plot.counts ?? {}).length
       ? legend(plot.counts)
-      : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.'),
+      : !read
+        ? el('p', { class: 'muted' }, 'The candidates are being read…')
+        : el('p', { class: 'muted' }, 'No candidate yet: only the baseline, or what was known already.'),
   );
   const filters = part(el('div', { class: 'row wrap', role: 'group', 'aria-label': 'Filter of candidates' }), (counts) =>
     ['', ...Object.keys(counts)].map((k) =>
@@ -265,7 +272,8 @@ export function job(ctx, id) {
   const drawPlot = (list, shape) => {
     plot.set(list, shape);
     plot.node.hidden = !Object.keys(plot.counts).length;
-    key.update(JSON.stringify(plot.counts), null);
+    const read = Boolean(workOf(ctx.state, id).all);
+    key.update(`${JSON.stringify(plot.counts)} ${read}`, read);
     filters.update(`${JSON.stringify(Object.keys(plot.counts))} ${filter}`, plot.counts);
   };
   const drawTable = (list, shape) => {

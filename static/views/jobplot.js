@@ -1,4 +1,4 @@
-// A job's search as a plot: time against candidate, the best so far as a line, failures on a lane below, each marked by its verdict.
+// A job's search as a plot: time against candidate, the best so far as a line, failures below, each kind on a lane of its own with its own mark.
 import { color, marks, Plot, letters } from '../lib/plot.js';
 import { duration, KINDS, verdictKind } from '../lib/format.js';
 
@@ -27,9 +27,12 @@ export function searchData(list, shape) {
     kinds.push(verdictKind(c.verdict));
     ids.push(c.id);
   }
-  return { data: [xs, best, times], kinds, ids, baseline, lowest };
+  const failed = new Set(kinds.filter((k, i) => times[i] === null));
+  return { data: [xs, best, times], kinds, ids, baseline, lowest, failed };
 }
 
+const LANES = ['none', 'doubt', 'build', 'unsafe', 'wrong', 'correct', 'good']; // from below; those that are not there take no room
+const LANE_PX = 9;
 const SMALL = 800; // marks beyond that are a few pixels: each kind has proportions of its own, and no pixel is drawn twice
 const DOTS = { good: [3, 3], correct: [2, 4], wrong: [1, 6], unsafe: [5, 2], build: [4, 4], doubt: [2, 2], none: [1, 1] };
 let dotColors = {};
@@ -50,7 +53,7 @@ const counts = (kinds) =>
 
 export class SearchPlot {
   constructor(open) {
-    this.now = { data: [[], [], []], kinds: [], ids: [], baseline: null };
+    this.now = { data: [[], [], []], kinds: [], ids: [], baseline: null, failed: new Set() };
     this.plot = new Plot({
       height: 280,
       label: 'The search',
@@ -62,7 +65,7 @@ export class SearchPlot {
         },
         axes: [
           { label: 'candidate, in order', labelSize: 18, labelFont: `${letters(11)}px system-ui` },
-          { size: 62, values: (u, v) => v.map((t) => duration(t * 1000)) },
+          { size: 62, values: (u, v) => v.map((t) => (t >= this.floor ? duration(t * 1000) : '')) },
         ],
         series: [
           {},
@@ -89,7 +92,11 @@ export class SearchPlot {
     const cap = Math.max(this.now.baseline ?? 0, low) * 4; // one very slow candidate must not hide the others
     const top = Math.min(high, cap || high),
       pad = (top - low || low) * 0.15;
-    return [Math.max(0, low - pad * 2.2), top + pad];
+    // The lanes take their height from below, as far as it leaves the times most of the room.
+    const share = Math.min(0.4, ((this.now.failed.size + 0.6) * LANE_PX) / Math.max(80, this.plot.height - 70)),
+      room = ((top + pad - low) * share) / (1 - share);
+    this.floor = Math.max(1e-9, room > pad ? low - pad / 2 : 0); // below it stand no times
+    return [low - Math.max(pad, room), top + pad];
   }
 
   /** All marks, a path each kind: ten thousand of them in a few milliseconds. */
@@ -106,7 +113,8 @@ export class SearchPlot {
       max = u.scales.x.max,
       y0 = u.scales.y.min,
       y1 = u.scales.y.max,
-      lane = top + height - 2.5 * r;
+      used = LANES.filter((k) => this.now.failed.has(k)),
+      lanes = Object.fromEntries(used.map((k, i) => [k, top + height - (i + 0.7) * LANE_PX * ratio]));
     dotColors = Object.fromEntries(Object.entries(COLORS).map(([k, name]) => [k, color(name)]));
     ctx.save();
     ctx.beginPath();
@@ -117,7 +125,7 @@ export class SearchPlot {
       const k = kinds[i],
         x = left + ((data[0][i] - min) / (max - min)) * width,
         t = data[2][i];
-      const y = t === null ? lane : Math.max(top + r, top + (1 - (t - y0) / (y1 - y0)) * height);
+      const y = t === null ? lanes[k] : Math.max(top + r, top + (1 - (t - y0) / (y1 - y0)) * height);
       if (small) dot(ctx, k, x, y, ratio, taken);
       else marks[k]((paths[k] ??= new Path2D()), x, y, r);
     }

@@ -18,6 +18,7 @@ import {
   kernelHref,
   link,
   panel,
+  safely,
   stateBadge,
   table,
   waiting,
@@ -211,6 +212,7 @@ function shelfPanel(ctx, hash, shelf, reload) {
   );
 }
 
+const when = (time) => (time ? el('span', { title: time }, ago(time)) : '');
 const historyPanel = (k) =>
   panel(
     'History',
@@ -218,13 +220,14 @@ const historyPanel = (k) =>
     k.history?.length
       ? table(
           'What was served before',
-          ['Candidate', { title: 'Time', num: true }, 'Evidence', 'Until', 'Why'],
+          ['Candidate', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'Served from', 'Until'],
           k.history.map((h) => [
-            h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8)) : '',
+            h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8), { class: 'mono' }) : '',
+            speedupText(speedup(h)),
             timeText(h),
             evidenceBadge(h),
-            h.until ?? h.time ?? '',
-            h.reason ?? h.why ?? '',
+            when(h.served_since),
+            [when(h.until), h.reason ? el('div', { class: 'small' }, h.reason) : null],
           ]),
         )
       : el('p', { class: 'muted' }, 'It is the first that is served for this shape.'),
@@ -349,7 +352,7 @@ export function kernel(ctx, hash) {
         ),
         k.own_baseline ? el('p', { class: 'warn' }, "The speed-up is over the job's own baseline, not the operator's.") : null,
         problem ? failure(problem) : null,
-        certificate ? abstract(certificate) : null,
+        certificate ? safely(() => abstract(certificate)) : null,
         s?.node,
         fetchPanel(hash),
         r?.sections,

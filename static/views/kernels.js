@@ -46,7 +46,7 @@ export function kernels(ctx) {
     id: 'kernel-search',
     autocomplete: 'off',
     spellcheck: false,
-    placeholder: 'operator, axis such as B=4, hash…',
+    placeholder: 'operator, B=4, hash…',
   });
   const pick = (id, label, options, set) => {
     const s = el(

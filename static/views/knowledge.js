@@ -201,7 +201,7 @@ export function knowledge(ctx, id, query) {
     notesFor = null,
     all = [],
     drawn = 0;
-  const search = el('input', { type: 'search', id: 'lesson-search', autocomplete: 'off', placeholder: 'what happens, or what helps' });
+  const search = el('input', { type: 'search', id: 'lesson-search', autocomplete: 'off', placeholder: 'what happens, what helps' });
   const op = el('input', { type: 'text', id: 'lesson-op', autocomplete: 'off', spellcheck: false }),
     target = el('input', { type: 'text', id: 'lesson-target', autocomplete: 'off', spellcheck: false, placeholder: 'sm_90a' });
   const ended = el('input', { type: 'checkbox', id: 'lesson-ended' });

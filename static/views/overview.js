@@ -206,7 +206,7 @@ function promoted(state) {
     return empty('No kernel here yet', 'A kernel appears as soon as its first candidate, or the baseline, has been verified.');
   return table(
     'Last promoted kernels',
-    ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, { title: 'Evidence, when', cls: 'when' }],
+    ['Shape', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, { title: 'Evidence', cls: 'when' }],
     list.map((p) => {
       const k = state.kernels.get(p.shape_hash) ?? p,
         s = speedup(p);
@@ -301,7 +301,7 @@ export function overview(ctx) {
       jobs.length
         ? el(
             'div',
-            { class: 'cards' },
+            { class: 'cards fit' },
             jobs.map((j) => jobCard(state, j)),
           )
         : el(

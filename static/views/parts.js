@@ -127,8 +127,22 @@ export const empty = (title, text, code) =>
     el('p', null, text),
     code && el('pre', { tabindex: 0, 'aria-label': 'Example' }, code),
   );
-export const failure = (problem) => el('p', { class: 'error', role: 'alert' }, String(problem?.message ?? problem));
+/** What went wrong, in the service's words. Where it could not be reached at all, the page is read again when it is back (app.js). */
+export const failure = (problem) =>
+  problem instanceof TypeError
+    ? el('p', { class: 'warn', role: 'alert', 'data-again': '' }, `The service cannot be reached. This page is read again as soon as it is back. (${problem.message})`)
+    : el('p', { class: 'error', role: 'alert' }, String(problem?.message ?? problem));
 export const waiting = (what) => el('p', { class: 'muted' }, `Reading ${what}…`);
+
+/** A part of a page made of a record that may be of a form which nobody foresaw: the others are shown all the same. */
+export function safely(make) {
+  try {
+    return make();
+  } catch (e) {
+    console.warn(e);
+    return el('p', { class: 'warn' }, 'A part of this record is not of the known form and is left out here.');
+  }
+}
 
 /** Key: marks and words of the verdicts' kinds, with counts. */
 export const legend = (counts) =>

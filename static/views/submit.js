@@ -324,10 +324,10 @@ function build(ctx, ops, presets, from, wantedOp) {
         el(
           'div',
           { class: 'fields' },
-          field(general, 'Candidates', '/budget/candidates', budget.candidates),
-          field(general, 'Wall seconds', '/budget/wall_seconds', budget.wall_seconds, 'no limit but the default if left empty'),
-          field(general, 'GPU seconds', '/budget/gpu_seconds', budget.gpu_seconds),
-          field(general, 'Tokens', '/budget/tokens', budget.tokens),
+          field(general, 'Candidates', '/budget/candidates', budget.candidates, "without the baseline; the service's default if left empty"),
+          field(general, 'Wall seconds', '/budget/wall_seconds', budget.wall_seconds, "the service's default if left empty"),
+          field(general, 'GPU seconds', '/budget/gpu_seconds', budget.gpu_seconds, 'no limit if left empty'),
+          field(general, 'Tokens', '/budget/tokens', budget.tokens, 'of a language model, where one is asked'),
         ),
       ),
     ];

@@ -169,7 +169,9 @@ export class Documents {
       plan: PLAN,
       digests: {},
       preconditions: {},
-      history: [{ candidate: candidateId(0), time_ns: 5000, evidence, until: time(5), reason: this.words }],
+      history: [
+        { candidate: candidateId(0), time_ns: 5000, speedup: { median: 1.1, low: 1, high: 1.2 }, evidence, served_since: time(50), until: time(5), reason: this.words },
+      ],
     };
   }
   brief(n) {

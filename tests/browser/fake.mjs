@@ -131,7 +131,7 @@ export class Fake extends Documents {
       return;
     }
     this.seen.tokens.push(request.headers.authorization);
-    if (this.needToken && request.headers.authorization !== 'Bearer pk_good' && url.pathname !== '/v1/signing-key') {
+    if (this.needToken && (this.needToken === 'other' || request.headers.authorization !== 'Bearer pk_good') && url.pathname !== '/v1/signing-key') {
       problem(401, this.words);
       return;
     }

@@ -61,12 +61,12 @@ const ended = async (ask, id) => {
 
 /** The whole judgement: one shape, one candidate. Gives {job, candidate, shape_hash}. */
 export async function loadJudgement(ask) {
-  const { certificate } = judgement(),
+  const { source, certificate } = judgement(),
     { op, axes, dtypes, target } = certificate.shape;
   const job = await ask('v1/jobs', { op, shapes: [axes], dtypes, target, generator: 'external', budget: { candidates: 1 } });
   const sent = await ask(
     `v1/jobs/${job.id}/candidates`,
-    fromTemplate(op, 'rows', certificate.program.defines, 'one row a half warp, the state in registers, loads past L1'),
+    { language: 'cuda', source, ...certificate.program, notes: 'one row a half warp, the state in registers, loads past L1' },
   );
   const done = await ended(ask, job.id);
   return { job: done, candidate: sent.id ?? sent.candidate, shape_hash: done.shapes[0].shape_hash };

@@ -8,12 +8,12 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..')
 const read = (at) => JSON.parse(fs.readFileSync(path.join(root, at), 'utf8'));
 const SHARED = ['samples', 'modes', 'rules', 'resources', 'roofline'];
 
-/** {verdict, figures, certificate}: what the judge sent, whole. */
+/** {source, verdict, figures, certificate}: what was judged, and what the judge sent, whole. */
 export function judgement() {
-  const { verdict, figures, certificate } = read('tests/browser/data/h200-judgement.json');
+  const { source, verdict, figures, certificate } = read('tests/browser/data/h200-judgement.json');
   for (const k of SHARED) certificate[k] = figures[k];
   certificate.timing.statistics = figures.statistics;
-  return { verdict, figures, certificate };
+  return { source, verdict, figures, certificate };
 }
 
 /** Cells that were judged to the retest, and the card they were measured on. */

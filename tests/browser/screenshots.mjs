@@ -1,11 +1,12 @@
-// Pictures of every page in both themes, of a real service with a real job on the emulator; and, since there may be no card, of the two
-// pages that show measurements with made-up figures, which are named so.
+// Pictures of every page in both themes: of a real service with a real job on the emulator; of another one whose judge replays what a card
+// said (measured.mjs), for the pages that show measurements; and of a search of 400 candidates with made-up figures, which is named so.
 // Usage: node screenshots.mjs PROTEUSD STATIC_DIR MODULES_DIR CHROMIUM [--out=DIR] [--cuda-home=DIR] [--data=DIR]
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { Fake, PAGES } from './fake.mjs';
+import { loadCells, loadJudgement, service } from './measured.mjs';
 import { browser } from './tools.mjs';
 
 const [, , proteusd, staticDir, modules, chromium, ...flags] = process.argv;
@@ -103,9 +104,25 @@ for (const [name, at] of Object.entries(pages)) await shoot(name, base + at);
 await shoot('overview-360px', base, 360);
 await shoot('job-360px', `${base}#/jobs/${job.id}`, 360);
 
+const card = await service(proteusd, staticDir, {}),
+  judged = await loadJudgement(card.ask),
+  jobs = await loadCells(card.ask);
+for (const [name, hash] of Object.entries({
+  overview: '',
+  job: `#/jobs/${jobs[1]}`,
+  candidate: `#/candidates/${judged.candidate}`,
+  kernel: `#/kernels/${judged.shape_hash}`,
+  kernels: '#/kernels',
+  devices: '#/devices',
+}))
+  await shoot(`measured-${name}`, card.base + hash);
+await shoot('measured-candidate-360px', `${card.base}#/candidates/${judged.candidate}`, 360);
+await shoot('measured-overview-3840px', card.base, 3840, false);
+await card.stop();
+
 const fake = new Fake(staticDir, { words: 'made up for this picture', candidates: 400 }),
   made = await fake.listen();
-for (const name of ['job', 'candidate', 'kernel', 'knowledge', 'lesson', 'grid']) await shoot(`made-up-${name}`, made + PAGES[name]);
+for (const name of ['job', 'knowledge', 'lesson', 'grid']) await shoot(`made-up-${name}`, made + PAGES[name]);
 await b.close();
 fake.close();
 process.exit(0);

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 
 export const counted = { checks: 0 };
+const patience = Number(process.env.BROWSER_PATIENCE) || 1; // of a machine that has much else to do: limits are so much longer
 export const is = (got, want, what) => {
   counted.checks++;
   assert.deepEqual(got, want, what);
@@ -13,8 +14,8 @@ export const ok = (value, what) => {
   counted.checks++;
   assert.ok(value, what);
 };
-export const until = async (check, what, ms = 8000) => {
-  const end = Date.now() + ms;
+export const until = async (check, what, ms = 20000) => {
+  const end = Date.now() + ms * patience;
   for (;;) {
     if (await check()) {
       counted.checks++;
@@ -82,7 +83,7 @@ export function finish(main, seconds) {
   const limit = setTimeout(() => {
     console.error('timed out', counted.checks);
     process.exit(1);
-  }, seconds * 1000);
+  }, seconds * 1000 * patience);
   main()
     .then(
       () => {
