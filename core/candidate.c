@@ -265,8 +265,10 @@ bool candidate_options(const struct candidate *c, const struct shape *s, struct 
         snprintf(why, why_size, "options.maxrregcount is %d, it must be 16 to 255", c->maxrregcount);
         return false;
     }
+    /* One cubin serves all values of an axis that is not keyed: its value comes as an argument, if at all. */
     for (int i = 0; i < s->op->axis_count; i++)
-        buf_fmt(to, "-DAXIS_%s=%lld\n", s->op->axes[i].name, (long long)s->axes[i]);
+        if (s->op->axes[i].keyed)
+            buf_fmt(to, "-DAXIS_%s=%lld\n", s->op->axes[i].name, (long long)s->axes[i]);
     for (int i = 0; i < s->op->letter_count; i++)
         buf_fmt(to, "-DDTYPE_%s=%s\n", s->op->letters[i].name, dtype_cuda(s->dtypes[i]));
     if (c->maxrregcount)

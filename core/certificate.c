@@ -14,6 +14,15 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
        AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */ };
 
+/* Of one of the three timers: what it says of both sides. */
+#define TIMER_SIDE(X, path, when)                                                                                                \
+    X(path "/median_ns", POSITIVE, when) X(path "/q1_ns", POSITIVE, when) X(path "/q3_ns", POSITIVE, when)                       \
+    X(path "/low_ns", POSITIVE, when) X(path "/high_ns", POSITIVE, when) X(path "/samples", POSITIVE, when)
+#define TIMER(X, name, when)                                                                                                     \
+    TIMER_SIDE(X, "timers/" name "/candidate", when) TIMER_SIDE(X, "timers/" name "/baseline", (when) | COMPARED)                \
+    X("timers/" name "/gain/median", POSITIVE, (when) | COMPARED) X("timers/" name "/gain/low", POSITIVE, (when) | COMPARED)     \
+    X("timers/" name "/gain/high", POSITIVE, (when) | COMPARED)
+
 /* X(path, kind, when) */
 #define CERTIFICATE_ROWS(X)                                                                                                      \
     X("format", TEXT, ALWAYS)                                                                                                    \
@@ -57,6 +66,9 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("timing/statistics/candidate/median_ns", POSITIVE, MEASURED) X("timing/statistics/baseline/median_ns", POSITIVE, MEASURED) \
     X("timing/control/*/ratio/median", POSITIVE, MEASURED)                                                                       \
     X("samples/candidate/*", POSITIVE, MEASURED) X("samples/baseline/*", POSITIVE, MEASURED) X("calibration", OBJECT, MEASURED)  \
+    X("samples/candidate_wall/*", POSITIVE, MEASURED) X("samples/baseline_wall/*", POSITIVE, MEASURED)                           \
+    X("timers/confidence", POSITIVE, MEASURED)                                                                                   \
+    TIMER(X, "events", MEASURED) TIMER(X, "wall_clock", MEASURED) TIMER(X, "records", MEASURED | RETESTED | AUDITED)             \
     X("timing/pairs_throttled", NUMBER, MEASURED) X("timing/clocks/reasons", PRESENT, MEASURED)                                  \
     X("timing/card/before", OBJECT, MEASURED) X("timing/card/after", OBJECT, MEASURED) X("timing/attempts", POSITIVE, MEASURED)  \
     X("timing/clocks/candidate_mhz", PRESENT, MEASURED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED)                       \
@@ -273,6 +285,24 @@ static bool check_retest(const json_t *c, struct err *err)
            err_set(err, ERR_INVALID, "the published speed-up (%.6g) is not the retest's (%.6g)", published, ratio);
 }
 
+/* A timer's figures lie in order, and the gain by events is the published one. */
+static bool check_timers(const json_t *c, struct err *err)
+{
+    static const char *const order[] = {"low_ns", "median_ns", "high_ns"}, *const quartiles[] = {"q1_ns", "median_ns", "q3_ns"}, *const sides[] = {"candidate", "baseline"};
+    const json_t *timers = json_object_get(c, "timers"), *gain = json_object_get(json_object_get(timers, "events"), "gain");
+    const char *name;
+    json_t *timer;
+    json_object_foreach((json_t *)(uintptr_t)timers, name, timer)
+        for (size_t s = 0; s < 2; s++) {
+            const json_t *side = json_object_get(timer, sides[s]);
+            for (size_t i = 0; i < 2; i++)
+                if (json_num(side, order[i], 0) > json_num(side, order[i + 1], 0) || json_num(side, quartiles[i], 0) > json_num(side, quartiles[i + 1], 0))
+                    return err_set(err, ERR_INVALID, "timers/%.20s/%s: its figures are not in order", name, sides[s]);
+        }
+    return !gain || json_equal(gain, json_object_get(c, "speedup")) ||
+           err_set(err, ERR_INVALID, "timers/events/gain is not the published speed-up");
+}
+
 /* ---- fresh ---- */
 
 /* What must not come twice: seeds, poisons, process nonces. As keys of an object. */
@@ -337,5 +367,5 @@ bool certificate_check(const json_t *certificate, struct err *err)
     json_array_foreach(json_object_get(certificate_phase(certificate, "retest"), "occasions"), i, occasion)
         if (!check_regimes(json_object_get(occasion, "regimes"), err))
             return err_wrap(err, "occasion %zu", i + 1);
-    return check_retest(certificate, err) && certificate_fresh(certificate, err);
+    return check_retest(certificate, err) && check_timers(certificate, err) && certificate_fresh(certificate, err);
 }

@@ -198,6 +198,8 @@ static bool load_axis(struct load *l, const char *name, const json_t *doc)
         return bad(l, where, "0 <= min <= max must hold");
     const json_t *fallback = json_object_get(doc, "default");
     a->has_default = fallback != NULL;
+    if (!fallback && !a->keyed && !a->is_const)
+        return bad(l, where, "an axis that is not keyed needs a default: what is judged is ours to choose");
     if (fallback && a->keyed && !json_is_integer(fallback))
         return bad(l, where, "the default of a keyed axis must be an integer");
     if (fallback && !take_expr(l, where, fallback, a->fallback, sizeof a->fallback))

@@ -199,6 +199,25 @@ bool shape_parse(const struct op_set *ops, const json_t *doc, const char *defaul
     return true;
 }
 
+bool shape_unkey(struct shape *s, json_t *ignored, struct err *err)
+{
+    struct op *known = (struct op *)(uintptr_t)s->op;
+    const struct op_set one = {1, &known};
+    cleanup(json) json_t *doc = shape_encode(s);
+    struct faults f = {0};
+    struct shape plain;
+    for (int i = 0; i < s->op->axis_count; i++)
+        if (!s->op->axes[i].keyed)
+            json_object_del(json_object_get(doc, "axes"), s->op->axes[i].name);
+    if (!shape_parse(&one, doc, NULL, "", &plain, &f))
+        return err_set(err, ERR_UNPROCESSABLE, "with the defaults of the axes that are not keyed: %s: %s", f.list[0].pointer, f.list[0].detail);
+    for (int i = 0; i < s->op->axis_count; i++)
+        if (ignored && s->axes[i] != plain.axes[i])
+            json_put_int(ignored, s->op->axes[i].name, s->axes[i]);
+    *s = plain;
+    return true;
+}
+
 json_t *shape_encode(const struct shape *s)
 {
     json_t *doc = json_object(), *axes = json_object(), *dtypes = json_object();

@@ -22,6 +22,11 @@ struct shape {
  */
 bool shape_parse(const struct op_set *ops, const json_t *doc, const char *default_target, const char *pointer,
                  struct shape *ret, struct faults *f) MUST_CHECK;
+/*
+ * Axes that are not keyed take their defaults: a kernel is served for all their values, so a caller's own must not decide what is judged.
+ * ignored (may be NULL): gets {"NAME": value} of each that was another. ERR_UNPROCESSABLE where the shape does not hold with the defaults.
+ */
+bool shape_unkey(struct shape *s, json_t *ignored, struct err *err) MUST_CHECK;
 json_t *shape_encode(const struct shape *s);                  /* all axes and dtypes; new reference */
 void shape_canonical(const struct shape *s, struct buf *to);  /* the text that is hashed (contract, "Shape and shape hash") */
 struct hash_hex shape_hash(const struct shape *s);

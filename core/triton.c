@@ -164,7 +164,8 @@ static json_t *constants_of(const struct candidate *c, const struct shape *s)
     }
     for (int i = 0; i < s->op->axis_count; i++) {
         cleanup(str) char *name = xfmt("AXIS_%s", s->op->axes[i].name);
-        json_put_int(doc, name, s->axes[i]);
+        if (s->op->axes[i].keyed)       /* as candidate_options */
+            json_put_int(doc, name, s->axes[i]);
     }
     for (int i = 0; i < s->op->letter_count; i++) {
         cleanup(str) char *name = xfmt("DTYPE_%s", s->op->letters[i].name);

@@ -149,6 +149,7 @@ static void options_are_ours_alone(void)
     check(candidate_options(&c, &shape, &options, why, sizeof why));
     check(strstr(buf_cstr(&options), "-DROWS=2\n-DT=float4\n") != NULL);
     check(strstr(buf_cstr(&options), "-DAXIS_row_stride=0\n") != NULL);
+    check(strstr(buf_cstr(&options), "AXIS_slots") == NULL);    /* not keyed: one cubin for all its values */
     check(strstr(buf_cstr(&options), "-DDTYPE_io=__nv_bfloat16\n") != NULL);
     check(strstr(buf_cstr(&options), "--maxrregcount=64\n") != NULL);
 }

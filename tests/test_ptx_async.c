@@ -250,6 +250,17 @@ static void copies_of_stored_buffers(void)
     clean(INIT("1") TILE STORE_TILE STORED "bar.sync 0; @%p6 fence.proxy.async.shared::cta;" FETCH, 64, itself);
 }
 
+/* A named barrier counts whoever comes: two parties need two, or an order between them. */
+static void parties_at_barriers(void)
+{
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bra A; bar.sync 2, 64; bra E; A: bar.sync 1, 64; E: bar.sync 0;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.sync 1, 64; bar.sync 0; @!%p1 bar.sync 1, 64;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.arrive 1, 128; @!%p1 bar.sync 1, 128; @%p1 bar.sync 2, 128; @!%p1 bar.arrive 2, 128; bar.sync 1, 128;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.sync 1, 64; @%p1 bar.arrive 2, 128; @!%p1 bar.sync 2, 128; @!%p1 bar.sync 1, 64;", 128, NULL);
+    found("bar.sync 1, 64;", 128, PTX_RACE, PTX_RACE, "may be counted as one of them");
+    found("bar.sync 1, 64; bar.sync 1, 64; bar.sync 0;", 128, PTX_RACE, PTX_RACE, "comes to barrier 1");
+}
+
 static void copies_that_arrive(void)
 {
 #define COPY "cp.async.ca.shared.global [%r10], [%rd4], 4;"
@@ -339,6 +350,7 @@ int main(void)
     bulks_in();
     bulks_out();
     copies_of_stored_buffers();
+    parties_at_barriers();
     copies_that_arrive();
     copies_of_parted_lanes();
     mbarrier_orders();

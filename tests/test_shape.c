@@ -47,6 +47,22 @@ static void axes_that_do_not_change_the_kernel_do_not_change_the_hash(void)
     check(strcmp(shape_hash(&x).text, shape_hash(&z).text) != 0);
 }
 
+static void values_of_axes_that_are_not_keyed_are_put_back(void)
+{
+    cleanup(json) json_t *doc = parse("{\"op\":\"toy\",\"axes\":{\"R\":3,\"N\":8,\"G\":2,\"slots\":100}}"), *ignored = json_object();
+    struct shape s;
+    struct faults f = {0};
+    struct err err = {0};
+    check(shape_parse(&ops, doc, "sm_90a", "", &s, &f) && shape_unkey(&s, ignored, &err));
+    check_int(s.axes[op_axis_index(s.op, "slots")], 4);
+    check_int(s.axes[op_axis_index(s.op, "G")], 2);     /* keyed: the caller's */
+    check_str(s.target, "sm_90a");
+    check_int((long)json_object_size(ignored), 1);
+    check_int((long)json_int(ignored, "slots", 0), 100);
+    json_object_clear(ignored);
+    check(shape_unkey(&s, ignored, &err) && json_object_size(ignored) == 0);
+}
+
 static void faults_name_the_place(void)
 {
     static const struct { const char *doc, *pointer, *detail; } cases[] = {
@@ -155,6 +171,7 @@ int main(void)
     }
     the_hash_is_of_the_documented_text();
     axes_that_do_not_change_the_kernel_do_not_change_the_hash();
+    values_of_axes_that_are_not_keyed_are_put_back();
     faults_name_the_place();
     tensors_get_sizes_and_strides();
     elements_round_to_nearest_even();

@@ -99,7 +99,8 @@ void device_tags_done(struct device_run_result *r);
 /*
  * Probe: launch after launch of the plan in one set of guarded buffers, so at equal addresses, nothing unloaded between. Before each,
  * inouts are restored and outputs and workspaces poisoned; before one of three shared memory, registers and frames hold what the launch
- * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
+ * before left there, as in the first of a call with other content, before the others one of two patterns. Of all launches of a call the
+ * results must have equal bits.
  */
 #define DEVICE_PROBE_LAUNCHES 1024
 #define DEVICE_PROBE_AT_ONCE 16       /* launches between two looks at the clock */

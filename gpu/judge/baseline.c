@@ -56,6 +56,7 @@ bool judge_baseline_outputs(const struct judge_config *config, const struct shap
     json_put(task, "shape", shape_encode(shape));
     json_put(task, "candidate", steal(&candidate));
     j->task = task;
+    j->exact_axes = true;
     j->phase = json_object();           /* the phases' figures are of no use here */
     json_array_append_new(j->phases, j->phase);
     if (!judge_begin(j, err) || !outputs_of(j, count, inputs, outputs, &v, err))

@@ -218,6 +218,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "speedup", speedup);
     json_put(doc, "timing", or_null(j->timing.record));
     json_put(doc, "samples", or_null(j->timing.samples));
+    json_put(doc, "timers", timers_encode(j));
     json_put(doc, "modes", or_null(json_object_get(j->figures, "modes")));
     json_put(doc, "rules", or_null(json_object_get(j->figures, "rules")));
     json_put(doc, "resources", resources_encode(s));

@@ -102,6 +102,7 @@ struct judge {
     unsigned needs;                     /* bits by enum need */
     const struct op *op;
     struct stage operator_folder;       /* the one place where a child sees it */
+    bool exact_axes;                    /* the shape is ours: axes that are not keyed stay as they are given */
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
     struct toolkit_paths toolkit;
@@ -134,6 +135,7 @@ struct judge {
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
     double records_gain;                /* the gain by the audit's records; 0: no audit */
+    json_t *records;                    /* what the trace's records say of both sides' launches (timers.c); NULL: not traced */
     json_t *modes;                      /* by mode: figures that are never compared across modes */
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
@@ -345,6 +347,10 @@ json_t *card_identity(const json_t *info);
 bool card_watch(struct judge *j, struct judge_side *s, bool briefly, const char *when, json_t *to, struct verdict *v, struct err *err) MUST_CHECK;
 /* True (and err is set) where something else than the candidate may have held it up: asked before a timeout is blamed on it. */
 bool card_excuses(struct judge *j, struct err *err) MUST_CHECK;
+
+/* ---- timers.c ---- */
+void timers_put_records(struct judge *j, const struct audit_report *mine, const struct audit_report *base);
+json_t *timers_encode(const struct judge *j);            /* for the certificate; null where nothing was measured. New reference */
 
 /* ---- modes.c ---- */
 /* After measure(): launches one at a time, both sides in turns, into modes["eager"]. */

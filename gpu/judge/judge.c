@@ -110,6 +110,7 @@ void judge_free(struct judge *j)
     json_decref(j->calibration);
     json_decref(j->smaller);
     json_decref(j->modes);
+    json_decref(j->records);
     json_decref(j->occasions);
     json_decref(j->canaries);
     json_decref(j->figures);
@@ -144,6 +145,8 @@ static bool take_shape(struct judge *j, struct err *err)
     const json_t *doc = json_object_get(j->task, "shape");
     if (!shape_parse(j->config->ops, doc, "", "/shape", &j->shape, &f))
         return err_set(err, ERR_INVALID, "the task's shape: %s: %s", f.list[0].pointer, f.list[0].detail);
+    if (!j->exact_axes && !shape_unkey(&j->shape, NULL, err))
+        return false;
     j->op = j->shape.op;
     const char *digest = json_str(j->task, "op_digest", NULL);
     if (digest && strcmp(digest, j->op->digest.text) != 0)

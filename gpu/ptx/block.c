@@ -205,6 +205,7 @@ void block_start(struct block *b, uint64_t unit)
         w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
         w->cluster_here = w->cluster_passed = 0;
+        w->sent = false;
         w->stuck = false;
         calls_forget(w);
         stale_start(w);

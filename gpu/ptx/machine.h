@@ -172,6 +172,7 @@ struct warp {
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
+    bool sent;                  /* stored to global memory since it last released anything to its cluster */
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     struct saved *saved;        /* call.c */
     uint32_t saved_count;
@@ -179,7 +180,11 @@ struct warp {
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
 
-struct barrier { uint32_t arrived, waiting, threads, expected, popc; bool all, any, in_use; };
+struct barrier {
+    uint32_t arrived, waiting, threads, expected, popc;
+    uint32_t last_warps, last_clock;    /* who met here the last time, and the clock that they have had since */
+    bool all, any, in_use;
+};
 struct block {
     struct worker *worker;
     uint32_t index[3];

@@ -362,6 +362,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         }
     }
     if (on_global) {
+        w->sent = true;
         k->counts.global_store_requests++;
         k->counts.global_store_bytes += on_global * (uint64_t)bytes;
         k->counts.global_store_sectors += fresh;
@@ -392,6 +393,7 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
         return store_lanes(w, i, active);
     }
     if (p.region) {
+        w->sent = true;
         k->counts.global_store_requests += p.region->counted;
         k->counts.global_store_bytes += p.region->counted ? all : 0;
         count_global(k, p.region, p.offset, all, true);

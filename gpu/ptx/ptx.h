@@ -153,6 +153,8 @@ struct ptx_counts {
     uint64_t unique_load_sectors, unique_store_sectors;     /* touched at least once in this launch: compulsory DRAM */
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
+    uint64_t cluster_releases;            /* arrivals of warps at a cluster's barrier that release what went before (not .relaxed) */
+    uint64_t cluster_drains;              /* of them, those with stores to global memory since the warp's last */
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
     uint64_t waited_grid;                 /* 1: a thread waited for the launch before this one (griddepcontrol.wait) */
     uint64_t drawn_blocks, drawn_of;      /* of a sample: blocks that were drawn and ran to their end; of how many they were drawn */

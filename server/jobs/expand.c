@@ -16,7 +16,14 @@ bool request_is_listed(const json_t *request)
 static bool take_listed(struct jobs *j, const json_t *entry, const char *where, struct job_request *r, struct faults *f)
 {
     struct shape *s = &r->shapes[r->shape_count];
-    if (!shape_parse(j->ops, json_object_get(entry, "shape"), NULL, where, s, f) || !request_check_size(j, s, where, f))
+    struct err why = {0};
+    if (!shape_parse(j->ops, json_object_get(entry, "shape"), NULL, where, s, f))
+        return false;
+    if (!shape_unkey(s, NULL, &why)) {
+        faults_add(f, where, "%s", why.text);
+        return false;
+    }
+    if (!request_check_size(j, s, where, f))
         return false;
     r->op = s->op;
     r->shape_count++;
@@ -43,7 +50,7 @@ static bool can_be_judged(struct jobs *j, const json_t *doc)
 {
     struct faults ignored = {0};
     struct shape shape;
-    return shape_parse(j->ops, doc, NULL, "", &shape, &ignored) && request_check_size(j, &shape, "", &ignored);
+    return shape_parse(j->ops, doc, NULL, "", &shape, &ignored) && shape_unkey(&shape, NULL, NULL) && request_check_size(j, &shape, "", &ignored);
 }
 
 /* Those that have a kernel already are of no use unless they are to be searched anew. */

@@ -121,6 +121,7 @@ struct job_request {
     const struct op *op;
     int shape_count;
     struct shape *shapes;                /* owned */
+    json_t *ignored;                     /* beside them: {"AXIS": value} given for axes that are not keyed, and not taken; owned */
     json_t *listed;                      /* shapes that were not spelled out: {"shape","count",...} each, beside `shapes`; owned or NULL */
     const json_t *model;                 /* the preset they are of; borrowed, NULL: none */
     const struct generator *generator;

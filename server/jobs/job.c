@@ -32,7 +32,7 @@ static void put_link(json_t *links, const char *name, const char *format, const 
     json_put_str(links, name, path);
 }
 
-static json_t *shape_new(const struct shape *s, const json_t *listed)
+static json_t *shape_new(const struct shape *s, const json_t *listed, const json_t *ignored)
 {
     static const char *const kept[] = {"count", "launches"};
     json_t *doc = json_object(), *links = json_object();
@@ -42,6 +42,8 @@ static json_t *shape_new(const struct shape *s, const json_t *listed)
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (json_object_get(listed, kept[i]))
             json_object_set(doc, kept[i], json_object_get(listed, kept[i]));
+    if (json_object_size(ignored))
+        json_put(doc, "ignored_axes", json_copy((json_t *)(uintptr_t)ignored));
     json_put_str(doc, "state", "waiting");
     json_put(doc, "baseline", json_null());
     json_put(doc, "best", json_null());
@@ -92,7 +94,7 @@ json_t *job_new(const char *id, const struct job_request *r, const char *caller)
     json_put_int(spent, "tokens", 0);
     json_put(doc, "spent", spent);
     for (int i = 0; i < r->shape_count; i++)
-        json_array_append_new(shapes, shape_new(&r->shapes[i], json_array_get(r->listed, (size_t)i)));
+        json_array_append_new(shapes, shape_new(&r->shapes[i], json_array_get(r->listed, (size_t)i), json_array_get(r->ignored, (size_t)i)));
     json_put(doc, "shapes", shapes);
     json_put_str(doc, "step", "start");
     put_link(links, "self", "/v1/jobs/%s", id);

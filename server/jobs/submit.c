@@ -10,6 +10,7 @@ static void request_done(struct job_request *r)
 {
     free(r->shapes);
     json_decref(r->listed);
+    json_decref(r->ignored);
     json_decref(r->replays);
 }
 DEFINE_CLEANUP(request, struct job_request, request_done(it))
@@ -79,6 +80,12 @@ static void take_shape(struct jobs *j, const json_t *request, int index, struct 
         move_faults(&own, index, wrapped, f);
         return;
     }
+    cleanup(json) json_t *ignored = json_object();
+    struct err why = {0};
+    if (!shape_unkey(s, ignored, &why)) {
+        faults_add(f, where, "%s", why.text);
+        return;
+    }
     if (!request_check_size(j, s, where, f))
         return;
     struct hash_hex hash = shape_hash(s);
@@ -89,6 +96,7 @@ static void take_shape(struct jobs *j, const json_t *request, int index, struct 
         }
     r->op = s->op;
     r->shape_count++;
+    json_array_append(r->ignored, ignored);
 }
 
 static void take_shapes(struct jobs *j, const json_t *request, struct job_request *r, struct faults *f)
@@ -113,6 +121,7 @@ static void take_shapes(struct jobs *j, const json_t *request, struct job_reques
     if (dtypes && !json_is_object(dtypes))
         return;
     r->shapes = xarray(count, sizeof *r->shapes);
+    r->ignored = json_array();
     for (size_t i = 0; i < count; i++)
         take_shape(j, request, (int)i, r, f);
 }
