@@ -14,6 +14,15 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
        AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */, RANGED = 128 /* at a large value of an axis that is not keyed */ };
 
+/* Of one of the three timers: what it says of both sides. */
+#define TIMER_SIDE(X, path, when)                                                                                                \
+    X(path "/median_ns", POSITIVE, when) X(path "/q1_ns", POSITIVE, when) X(path "/q3_ns", POSITIVE, when)                       \
+    X(path "/low_ns", POSITIVE, when) X(path "/high_ns", POSITIVE, when) X(path "/samples", POSITIVE, when)
+#define TIMER(X, name, when)                                                                                                     \
+    TIMER_SIDE(X, "timers/" name "/candidate", when) TIMER_SIDE(X, "timers/" name "/baseline", (when) | COMPARED)                \
+    X("timers/" name "/gain/median", POSITIVE, (when) | COMPARED) X("timers/" name "/gain/low", POSITIVE, (when) | COMPARED)     \
+    X("timers/" name "/gain/high", POSITIVE, (when) | COMPARED)
+
 /* X(path, kind, when) */
 #define CERTIFICATE_ROWS(X)                                                                                                      \
     X("format", TEXT, ALWAYS)                                                                                                    \
@@ -42,6 +51,8 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#emulate/checks", LIST, RAN_ON_SIM) X("phases/#emulate/schedules/*/seed", SEED, RAN_ON_SIM)                        \
     X("phases/#emulate/sampled/seed", SEED, RAN_ON_SIM | SAMPLED) X("phases/#emulate/sampled/steps/*/of", POSITIVE, RAN_ON_SIM | SAMPLED)    \
     X("phases/#correct/sampled/steps/*/of", POSITIVE, EMULATED | SAMPLED)                                                        \
+    X("phases/#emulate/sampled/smaller/shown", BOOLEAN, RAN_ON_SIM | SAMPLED)                                                    \
+    X("phases/#correct/regimes/*/tensors/*/elements", NUMBER, ALWAYS)                                                            \
     X("phases/#correct/regimes/*/hidden", BOOLEAN, ALWAYS) X("phases/#correct/regimes/*/seed", SEED, ALWAYS)                     \
     X("phases/#correct/regimes/*/tensors/*/tensor", TEXT, ALWAYS) X("phases/#correct/poisons/*", SEED, ALWAYS)                   \
     X("phases/#correct/yardstick", TEXT, ALWAYS)                                                                                 \
@@ -55,6 +66,9 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("timing/statistics/candidate/median_ns", POSITIVE, MEASURED) X("timing/statistics/baseline/median_ns", POSITIVE, MEASURED) \
     X("timing/control/*/ratio/median", POSITIVE, MEASURED)                                                                       \
     X("samples/candidate/*", POSITIVE, MEASURED) X("samples/baseline/*", POSITIVE, MEASURED) X("calibration", OBJECT, MEASURED)  \
+    X("samples/candidate_wall/*", POSITIVE, MEASURED) X("samples/baseline_wall/*", POSITIVE, MEASURED)                           \
+    X("timers/confidence", POSITIVE, MEASURED)                                                                                   \
+    TIMER(X, "events", MEASURED) TIMER(X, "wall_clock", MEASURED) TIMER(X, "records", MEASURED | RETESTED | AUDITED)             \
     X("timing/pairs_throttled", NUMBER, MEASURED) X("timing/clocks/reasons", PRESENT, MEASURED)                                  \
     X("timing/card/before", OBJECT, MEASURED) X("timing/card/after", OBJECT, MEASURED) X("timing/attempts", POSITIVE, MEASURED)  \
     X("timing/clocks/candidate_mhz", PRESENT, MEASURED) X("timing/clocks/baseline_mhz", PRESENT, MEASURED)                       \
@@ -191,10 +205,25 @@ static bool check_evidence(const json_t *c, struct err *err)
     return err_set(err, ERR_INVALID, "evidence \"%.20s\" is neither measured nor emulated", evidence);
 }
 
-/* Of a regime: its name and the worst element where it is open, and no value of it where it is held out. */
+/* What may be told of a tensor in a regime that is held out: nothing that depends on its values. */
+static bool check_withheld(const json_t *tensor, struct err *err)
+{
+    static const char *const may[] = {"tensor", "elements", "passed"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)tensor, key, value) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+            known = known || !strcmp(key, may[i]);
+        if (!known)
+            return err_set(err, ERR_INVALID, "a figure of a hidden regime is told (%.40s)", key);
+    }
+    return json_is_true(json_object_get(tensor, "passed")) || err_set(err, ERR_INVALID, "of a hidden regime it is not told that it was passed");
+}
+
+/* Of a regime: its name and the worst element where it is open. */
 static bool check_regime(const json_t *regime, struct err *err)
 {
-    static const char *const values[] = {"index", "got", "wanted", "text"};
     bool hidden = json_bool(regime, "hidden", false);
     size_t i;
     json_t *tensor;
@@ -202,12 +231,32 @@ static bool check_regime(const json_t *regime, struct err *err)
     if (hidden == named)
         return err_set(err, ERR_INVALID, hidden ? "a hidden regime is named" : "a regime has no name");
     json_array_foreach(json_object_get(regime, "tensors"), i, tensor) {
-        for (size_t k = 0; hidden && k < sizeof values / sizeof *values; k++)
-            if (json_object_get(tensor, values[k]))
-                return err_set(err, ERR_INVALID, "a value of a hidden regime is told (%s)", values[k]);
+        if (hidden && !check_withheld(tensor, err))
+            return false;
         if (!hidden && json_object_get(tensor, "worst_error") && json_num(tensor, "worst_error", 0) > 0 && !json_is_array(json_object_get(tensor, "index")))
             return err_set(err, ERR_INVALID, "tensor %.40s has an error and no worst element", json_str(tensor, "tensor", "?"));
     }
+    return true;
+}
+
+/* Of a tensor in one regime everything may have been there to be left alone; not in all of them, and never was nothing looked at. */
+static bool check_elements(const json_t *regimes, struct err *err)
+{
+    cleanup(json) json_t *compared = json_object();
+    const char *name;
+    size_t i, k;
+    json_t *regime, *tensor, *count;
+    json_array_foreach(regimes, i, regime)
+        json_array_foreach(json_object_get(regime, "tensors"), k, tensor) {
+            const char *of = json_str(tensor, "tensor", "?");
+            const json_int_t elements = json_int(tensor, "elements", 0);
+            if (elements <= 0 && json_int(tensor, "unchanged_elements", 0) <= 0)
+                return err_set(err, ERR_INVALID, "regime %zu: no element of %.40s was compared", i, of);
+            json_put_bool(compared, of, elements > 0 || json_bool(compared, of, false));
+        }
+    json_object_foreach(compared, name, count)
+        if (!json_is_true(count))
+            return err_set(err, ERR_INVALID, "no element of %.40s was compared with what the operator changes, in any regime", name);
     return true;
 }
 
@@ -218,7 +267,7 @@ static bool check_regimes(const json_t *regimes, struct err *err)
     json_array_foreach(regimes, i, regime)
         if (!check_regime(regime, err))
             return err_wrap(err, "regime %zu", i);
-    return true;
+    return check_elements(regimes, err);
 }
 
 /* Every occasion was on a card of one model and driver: pairs of several are not pooled. Which card of them it was may differ. */
@@ -252,6 +301,24 @@ static bool check_retest(const json_t *c, struct err *err)
         return false;
     return (ratio <= published * 1.000001 && ratio >= published * 0.999999) ||
            err_set(err, ERR_INVALID, "the published speed-up (%.6g) is not the retest's (%.6g)", published, ratio);
+}
+
+/* A timer's figures lie in order, and the gain by events is the published one. */
+static bool check_timers(const json_t *c, struct err *err)
+{
+    static const char *const order[] = {"low_ns", "median_ns", "high_ns"}, *const quartiles[] = {"q1_ns", "median_ns", "q3_ns"}, *const sides[] = {"candidate", "baseline"};
+    const json_t *timers = json_object_get(c, "timers"), *gain = json_object_get(json_object_get(timers, "events"), "gain");
+    const char *name;
+    json_t *timer;
+    json_object_foreach((json_t *)(uintptr_t)timers, name, timer)
+        for (size_t s = 0; s < 2; s++) {
+            const json_t *side = json_object_get(timer, sides[s]);
+            for (size_t i = 0; i < 2; i++)
+                if (json_num(side, order[i], 0) > json_num(side, order[i + 1], 0) || json_num(side, quartiles[i], 0) > json_num(side, quartiles[i + 1], 0))
+                    return err_set(err, ERR_INVALID, "timers/%.20s/%s: its figures are not in order", name, sides[s]);
+        }
+    return !gain || json_equal(gain, json_object_get(c, "speedup")) ||
+           err_set(err, ERR_INVALID, "timers/events/gain is not the published speed-up");
 }
 
 /* ---- fresh ---- */
@@ -322,5 +389,5 @@ bool certificate_check(const json_t *certificate, struct err *err)
     json_array_foreach(json_object_get(certificate_phase(certificate, "retest"), "occasions"), i, occasion)
         if (!check_regimes(json_object_get(occasion, "regimes"), err))
             return err_wrap(err, "occasion %zu", i + 1);
-    return check_retest(certificate, err) && certificate_fresh(certificate, err);
+    return check_retest(certificate, err) && check_timers(certificate, err) && certificate_fresh(certificate, err);
 }

@@ -85,7 +85,7 @@ if [ "$device" = all ]; then
     "$books" merge "$results" "${found[@]}" || fail "the shards' files cannot be merged: they lie in $folder"
     [ -z "$times" ] || "$books" timed "$build/share/proteus" "$bench" "$results" "$times" || fail "the times cannot be added"
     judged=$("$books" judged "$results")
-    say "$judged cells judged in $((SECONDS - began)) s; table: ${results%.json}.md"
+    say "$judged of $("$books" list "$build/share/proteus" "$bench" 1/1 /nonexistent.json | wc -l) cells are judged to the retest, after $((SECONDS - began)) s; table: ${results%.json}.md"
     [ "${judged:-0}" -gt 0 ]
     exit
 fi
@@ -183,4 +183,5 @@ good=$(cat "$folder"/count* 2>/dev/null | grep -c good) bad=$(cat "$folder"/coun
 [ -z "$times" ] || "$books" timed "$build/share/proteus" "$bench" "$results" "$times" || fail "the times cannot be added"
 [ "$(left)" -gt 5 ] || say "the time is used up ($seconds s): run it again and it goes on"
 say "$good of $total cells done, $bad failed, in $((SECONDS - began)) s; table: ${results%.json}.md"
+say "$("$books" judged "$results") of $("$books" list "$build/share/proteus" "$bench" 1/1 /nonexistent.json | wc -l) cells are judged to the retest"
 [ "$bad" = 0 ] && [ "$good" -gt 0 ]

@@ -21,7 +21,7 @@
     T(runner, "runner", NULL, false, "words put in front of the judge, e.g. \"srun -p gpu --gres=gpu:1 -n1\"; no shell")          \
     T(cuda_home, "cuda-home", NULL, false, "the CUDA toolkit; default: $CUDA_HOME, then /usr/local/cuda")                         \
     T(python, "python", NULL, false, "the python whose Triton compiles candidates in Triton; default: python3")                \
-    T(need, "need", "audit,watch,private-memory", false, "what a verdict on a card must rest on, else it is held: audit, watch, private-memory, emulation; or none") \
+    T(need, "need", "audit,watch,private-memory,emulation", false, "what a verdict on a card must rest on, else it is held: audit, watch, private-memory, emulation; or none") \
     T(sandbox_minimum, "sandbox-minimum", "none", false, "refuse to judge below this level: none, limits, filtered, isolated")    \
     T(device, "device", "auto", false, "what to judge on: auto, sim, cuda:N; several cards, comma between, for retests")         \
     T(default_target, "default-target", NULL, false, "target of a shape that names none; default: the first device's")            \

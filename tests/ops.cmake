@@ -22,7 +22,9 @@ if(TARGET proteus_ptx AND TARGET proteus_device AND PROTEUS_HAVE_CUDA_HEADERS)
   add_executable(bench_replay bench/replay.c)
   target_link_libraries(bench_replay PRIVATE proteus_flags proteus_generate m)
   add_dependencies(bench_replay proteus_ops)
-  add_executable(bench_settings bench/settings.c)
+  add_executable(bench_settings
+    bench/settings.c
+    bench/settings_run.c)
   target_link_libraries(bench_settings PRIVATE proteus_flags proteus_numerics proteus_generate proteus_device proteus_ptx)
   add_dependencies(bench_settings proteus_ops)
   add_executable(bench_calibrate bench/calibrate.c)

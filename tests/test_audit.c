@@ -108,6 +108,7 @@ static void test_sound(void)
     check(r.empty_ns == 600);
     check(r.cold.median == 900 + 2000 + 2000);
     check(r.graph_kernels_ns == 900 + 2000 + 2000);
+    check(r.graph.count > 0 && r.graph.median.median == r.graph_kernels_ns && r.graph.median.low <= r.graph_kernels_ns && r.graph.q3 >= r.graph_kernels_ns);
     check(r.graph_launch_ns > 6050 && r.graph_launch_ns < 6100);
     cleanup(json) json_t *doc = audit_encode(&r);
     check(json_num(json_object_get(doc, "cold_isolated_ns"), "median_ns", 0) == 4900);

@@ -55,7 +55,7 @@ static void test_lucky_row(void)
     for (int times = 1; times <= 8; times *= 8) {
         cleanup(scene) struct scene s = {0};
         scene_make(&s, "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":32,\"V\":32}}", "typical", 11);
-        const int t = tensor_at(&s, "state");
+        const int t = scene_tensor(&s, "state");
         const struct tensor *tensor = &s.tensors[t];
         double *right = s.right[t], *between = right + tensor->elements, noise = 0, values = 0;
         int64_t lucky = -1;
@@ -67,14 +67,14 @@ static void test_lucky_row(void)
             }
         check(lucky >= 0);
         memcpy(between + lucky, right + lucky, 32 * sizeof *right);
-        put(&s, t, between);
+        scene_put(&s, t, between);
         cleanup(mem) void *memory = xarray((size_t)tensor->elements, sizeof(double));
         double *got = memory;
         memcpy(got, between, (size_t)tensor->elements * sizeof *got);
         for (int i = 0; i < 32; i++)
             got[lucky + i] = right[lucky + i] * (1 + (i % 2 ? 1 : -1) * times * sqrt(noise / values));
-        put(&s, t, got);
-        check_int(compare_one(&s, t, false).code == VERDICT_OK, times == 1);
+        scene_put(&s, t, got);
+        check_int(scene_compare(&s, t, false).code == VERDICT_OK, times == 1);
     }
 }
 

@@ -120,7 +120,7 @@ static const struct { const char *name, *code, *buffers, *rule; int line, status
     {"trap", KERNEL("st.global.u32 [%rd5], %r1;\ntrap;\n"), "", "fault", 10, 1},
     {"endless", KERNEL("L: bra.uni L;\n"), "", "timeout", 0, 1},
     {"syntax", HEAD OPEN "add.s32 %r1, %r2\n}\n", "", "compile_error", 0, 1},
-    {"unknown", KERNEL("wgmma.fence.sync.aligned;\n"), "", "unsupported_on_sim", 9, 2},
+    {"unknown", KERNEL("stacksave.u64 %rd1;\n"), "", "unsupported_on_sim", 9, 2},
 };
 
 static void ptx_programs(void)

@@ -548,6 +548,7 @@ static void test_needs(void)
         expect(&cases[i].e);
     }
     config.need = "none";
+    check(strstr(NEEDS_DEFAULT, "emulation") != NULL);  /* only the emulator looks for races: what it has not seen somebody must decide on */
 }
 
 static void test_measured_figures(void)
@@ -651,7 +652,7 @@ static void test_no_other_card(void)
 /* The certificate of a retest on a card holds what the contract lists, three timers and fresh buffers included. */
 static void test_measured_certificate(void)
 {
-    static const char *const lost[] = {"calibration", "samples", "timing"}, *const lost_timing[] = {"buffer_seed", "control", "statistics", "pairs_discarded"};
+    static const char *const lost[] = {"calibration", "samples", "timing", "timers"}, *const lost_timing[] = {"buffer_seed", "control", "statistics", "pairs_discarded"};
     struct judge_result r;
     struct err err;
     config.device = "cuda:0,cuda:1";
@@ -675,6 +676,18 @@ static void test_measured_certificate(void)
     }
     check(pairs > 700 && json_array_size(json_object_get(json_object_get(r.certificate, "samples"), "candidate")) >= pairs);
     check_int(json_int(json_object_get(r.certificate, "timing"), "occasions_pooled", 0), 3);
+    /* Two timers of three (nothing was traced), of all occasions' samples: medians of both sides in their intervals, and the gain. */
+    static const char *const timers[] = {"events", "wall_clock"}, *const sides[] = {"candidate", "baseline"};
+    check(json_is_null(json_object_get(json_object_get(r.certificate, "timers"), "records")));
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *timer = json_object_get(json_object_get(r.certificate, "timers"), timers[i / 2]), *side = json_object_get(timer, sides[i % 2]);
+        const double middle = json_num(side, "median_ns", 0), gain = json_num(json_object_get(timer, "gain"), "median", 0);
+        check_int(json_int(side, "samples", 0), json_array_size(json_object_get(json_object_get(r.certificate, "samples"), "candidate")));
+        check(json_num(side, "low_ns", 1e9) <= middle && middle <= json_num(side, "high_ns", 0) && json_num(side, "low_ns", 0) > 0);
+        check(json_num(side, "q1_ns", 1e9) <= middle && middle <= json_num(side, "q3_ns", 0));
+        check(gain > 1 && json_num(json_object_get(timer, "gain"), "low", 9) <= gain && gain <= json_num(json_object_get(timer, "gain"), "high", 0));
+        check(i / 2 == 0 || middle >= json_num(json_object_get(json_object_get(json_object_get(r.certificate, "timers"), "events"), sides[i % 2]), "median_ns", 1e9));
+    }
     check_int(json_array_size(json_object_get(needs, "asked")), 0);
     check_int(json_array_size(json_object_get(needs, "missing")), 2);       /* no audit, and nobody who could watch */
     {

@@ -250,6 +250,17 @@ static void copies_of_stored_buffers(void)
     clean(INIT("1") TILE STORE_TILE STORED "bar.sync 0; @%p6 fence.proxy.async.shared::cta;" FETCH, 64, itself);
 }
 
+/* A named barrier counts whoever comes: two parties need two, or an order between them. */
+static void parties_at_barriers(void)
+{
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bra A; bar.sync 2, 64; bra E; A: bar.sync 1, 64; E: bar.sync 0;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.sync 1, 64; bar.sync 0; @!%p1 bar.sync 1, 64;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.arrive 1, 128; @!%p1 bar.sync 1, 128; @%p1 bar.sync 2, 128; @!%p1 bar.arrive 2, 128; bar.sync 1, 128;", 128, NULL);
+    clean("setp.lt.u32 %p1, %r1, 64; @%p1 bar.sync 1, 64; @%p1 bar.arrive 2, 128; @!%p1 bar.sync 2, 128; @!%p1 bar.sync 1, 64;", 128, NULL);
+    found("bar.sync 1, 64;", 128, PTX_RACE, PTX_RACE, "may be counted as one of them");
+    found("bar.sync 1, 64; bar.sync 1, 64; bar.sync 0;", 128, PTX_RACE, PTX_RACE, "comes to barrier 1");
+}
+
 static void copies_that_arrive(void)
 {
 #define COPY "cp.async.ca.shared.global [%r10], [%rd4], 4;"
@@ -306,12 +317,9 @@ static const char *const beyond[] = {
     "tcgen05.wait::ld.sync.aligned;",
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%rd1];",
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r1, 64;",
-    "wgmma.fence.sync.aligned;",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1,%f2,%f3,%f4}, %rd1, %rd2, %p1, 1, 1, 0, 1;",
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, %rd2, 1, -1, 1, 0;",
     "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8.satfinite {%r1,%r2,%r3,%r4}, %rd1, %rd2, %p1;",
-    "wgmma.commit_group.sync.aligned;",
-    "wgmma.wait_group.sync.aligned 0;",
 };
 
 static void what_is_not_emulated(void)
@@ -342,6 +350,7 @@ int main(void)
     bulks_in();
     bulks_out();
     copies_of_stored_buffers();
+    parties_at_barriers();
     copies_that_arrive();
     copies_of_parted_lanes();
     mbarrier_orders();

@@ -231,6 +231,25 @@ static void coordinates(void)
     check(strstr(d.finding.text, "compiled for 2x1x1") != NULL);
 }
 
+/* What the estimate of a cluster rests on: arrivals that release, and those of them that stores to global memory went before; 8 warps. */
+static void counts(void)
+{
+    static const char relaxed[] = "barrier.cluster.arrive.relaxed; barrier.cluster.wait;";
+    static const struct { const char *body; int releases, drains; } cases[] = {
+        {STORE SYNC LOAD SYNC OUT, 16, 0},
+        {STORE SYNC LOAD OUT SYNC, 16, 8},
+        {STORE SYNC LOAD OUT SYNC SYNC, 24, 8},
+        {"mov.u32 %r13, 1; @%p6 " OUT SYNC, 8, 4},
+        {relaxed, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cleanup(bench) struct bench b = {0};
+        check_int(run(&b, &plain, cases[i].body, 0), PTX_CLEAN);
+        check_int(b.counts.cluster_releases, cases[i].releases);
+        check_int(b.counts.cluster_drains, cases[i].drains);
+    }
+}
+
 int main(void)
 {
     shared_memory_of_others();
@@ -240,5 +259,6 @@ int main(void)
     addresses();
     copies();
     coordinates();
+    counts();
     return test_done();
 }

@@ -137,6 +137,21 @@ static void chains(void)
     check(cycles[2] >= 10 * 8 && cycles[2] < 10 * 20);
 }
 
+/* A sleep is as long as it says, and as PTX allows where it does not; what follows comes after it. */
+static void sleeps(void)
+{
+    const char *bodies[] = {"nanosleep.u32 1000; mov.f32 %f1, 0f3F800000; add.f32 %f2, %f1, %f1; st.global.f32 [%rd5], %f2;",
+                            "mov.u32 %r7, 1000; nanosleep.u32 %r7; mov.f32 %f1, 0f3F800000; st.global.f32 [%rd5], %f1;",
+                            "mov.u32 %r7, %laneid; nanosleep.u32 %r7; mov.f32 %f1, 0f3F800000; st.global.f32 [%rd5], %f1;"};
+    static const uint64_t least[] = {2000, 2000, 2000000}, most[] = {2050, 2050, 2000050};
+    for (int i = 0; i < 3; i++) {
+        cleanup(bench) struct bench b = {0};
+        cleanup(ptx_depth) struct ptx_depth depth = {.by_line = false};
+        run(&b, bodies[i], 1, 32, 1, &depth);
+        check(b.counts.chain_cycles >= least[i] && b.counts.chain_cycles <= most[i]);
+    }
+}
+
 /* Without the wish nothing of it is counted. */
 static void off(void)
 {
@@ -178,6 +193,7 @@ int main(void)
     a_shared_line();
     host_threads();
     chains();
+    sleeps();
     a_bulk_copy_is_a_load();
     off();
     return test_done();

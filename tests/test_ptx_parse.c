@@ -86,6 +86,8 @@ static void accepted(void)
 
 static void refused(void)
 {
+    bad(HEAD ".entry k() { .reg .u32 r; mov.u32 r, 1/0; ret; }", PTX_SYNTAX, 0);
+    bad(HEAD ".entry k() { .reg .u32 r; mov.u32 r, (1 < 2; ret; }", PTX_SYNTAX, 0);
     bad("hello", PTX_SYNTAX, 1);
     bad(HEAD ".visible .entry k() { ret; ", PTX_SYNTAX, 0);
     bad(HEAD ".visible .entry k() {\nmov.u32 %r1, 0;\n}", PTX_SYNTAX, 5);

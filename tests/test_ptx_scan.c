@@ -45,8 +45,31 @@ static void rule(const char *before, const char *body, const char *name, bool re
     }
 }
 
+static enum ptx_finding_kind with_variables(int count)
+{
+    cleanup(buf) struct buf text = {0};
+    cleanup(ptx) struct ptx_module *m = NULL;
+    struct ptx_finding f;
+    struct ptx_scan ret = {.refused.kind = PTX_TRAP};
+    struct err err = {0};
+    buf_str(&text, ".version 9.0\n.target sm_90a\n.address_size 64\n");
+    for (int i = 0; i < count; i++)
+        buf_fmt(&text, i % 2 ? ".const .align 4 .u32 v%d = 1;\n" : ".global .align 4 .u32 v%d;\n", i);
+    buf_str(&text, ".visible .entry k() { ret; }\n");
+    check(ptx_parse(buf_cstr(&text), text.size, NULL, &m, &f, &err) && m && ptx_scan(m, NULL, &ret, &err));
+    return ret.refused.kind;
+}
+
+static void many_variables(void)
+{
+    check_int(with_variables(PTX_MAX_VARIABLES), PTX_CLEAN);
+    check_int(with_variables(PTX_MAX_VARIABLES + 1), PTX_RESOURCE);
+}
+
 static void rules(void)
 {
+    many_variables();
+    rule("", "mov.u64 %rd2, %current_graph_exec;", "placement", false, false, false);
     struct ptx_scan s = scan("", "ld.global.nc.L1::no_allocate.u32 %r1, [%rd1]; ld.global.L1::evict_first.u32 %r1, [%rd1]; st.global.cs.u32 [%rd1], %r1; ld.global.u32 %r2, [table+4];", NULL);
     check_int(s.refused.kind, PTX_CLEAN);
     check_int(s.flag_count, 0);

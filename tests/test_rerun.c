@@ -88,7 +88,13 @@ static void make_measured(json_t *c)
     json_put_str(c, "mode", "graph-rotated");
     json_put(c, "device", json_pack("{s:s,s:s,s:s,s:s,s:s}", "kind", "cuda", "name", "NVIDIA H200", "target", "sm_90a", "uuid", "GPU-1", "driver", "580"));
     json_put(c, "calibration", json_pack("{s:f}", "node_ns", 500.0));
-    json_put(c, "samples", json_pack("{s:[f],s:[f]}", "candidate", 10.0, "baseline", 20.0));
+    json_put(c, "samples", json_pack("{s:[f],s:[f],s:[f],s:[f]}", "candidate", 10.0, "baseline", 20.0, "candidate_wall", 11.0, "baseline_wall", 21.0));
+    cleanup(json) json_t *side = json_loads("{\"samples\":9,\"q1_ns\":9,\"median_ns\":10,\"q3_ns\":11,\"low_ns\":9.5,\"high_ns\":10.5}", 0, NULL), *timers = json_object();
+    json_put_num(timers, "confidence", 0.99);
+    for (i = 0; i < 3; i++)
+        json_put(timers, (const char *[]){"events", "wall_clock", "records"}[i], json_pack("{s:O,s:O,s:O}", "candidate", side, "baseline", side, "gain",
+                                                                                           json_object_get(c, "speedup")));
+    json_put(c, "timers", json_incref(timers));
     json_put(c, "modes", json_pack("{s:{s:{s:f}}}", "graph-rotated", "candidate", "median_ns", 10.0));
     cleanup(str) char *own = xfmt(timing, 99, 99);
     json_put(c, "timing", json_loads(own, 0, NULL));
@@ -213,6 +219,22 @@ static void test_measured(void)
     if (!ok)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
+    /* A timer lacks a figure, has one that cannot be, or another gain than the published one. */
+    static const struct { const char *timer, *side, *key; double value; const char *says; } timers[] = {
+        {"wall_clock", "baseline", "q3_ns", 0, "timers/wall_clock/baseline/q3_ns must be"}, {"events", "candidate", "low_ns", 0, "timers/events/candidate/low_ns"},
+        {"records", "candidate", "high_ns", 9.9, "timers/records/candidate: its figures are not in order"},
+        {"wall_clock", "candidate", "q1_ns", 10.1, "not in order"}, {"events", "gain", "median", 9, "timers/events/gain is not the published"}};
+    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) {
+        cleanup(json) json_t *other = json_deep_copy(was);
+        json_t *at = json_object_get(json_object_get(json_object_get(other, "timers"), timers[i].timer), timers[i].side);
+        if (timers[i].value > 0)
+            json_put_num(at, timers[i].key, timers[i].value);
+        else
+            json_object_del(at, timers[i].key);
+        err = (struct err){0};
+        check(!certificate_check(other, &err) && strstr(err.text, timers[i].says));
+    }
+    err = (struct err){0};
     /* Fewer occasions than a card's retest has, or not all of them in the published figure. */
     cleanup(json) json_t *fewer = json_deep_copy(was), *unpooled = json_deep_copy(was);
     json_array_remove(json_object_get(certificate_phase(fewer, "retest"), "occasions"), CERTIFICATE_OCCASIONS - 1);

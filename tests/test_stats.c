@@ -317,6 +317,30 @@ static void test_uneven_blocks(void)
     check_int(r.decision, STATS_FASTER);
 }
 
+/* A timer's interval holds the true median as often as it says, of what is skewed as well. */
+static void test_timer(void)
+{
+    static const struct { int count; double low, high; } rows[] = {{1, 0, 0}, {5, 0, 4}, {101, 37, 63}, {720, 324, 395}};
+    double values[720];
+    struct stats_timer t;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int n = rows[i].count;
+        for (int k = 0; k < n; k++)
+            values[k] = k;
+        stats_timer_of(values, n, &t);
+        check(t.count == n && t.median.median == (n - 1) / 2. && t.median.low == rows[i].low && t.median.high == rows[i].high);
+        check(t.q1 <= t.median.median && t.median.median <= t.q3);
+    }
+    int missed = 0;
+    for (uint64_t seed = 1; seed <= 4000; seed++) {
+        for (int k = 0; k < 60; k++)
+            values[k] = exp(2 * rng_normal(seed, 1, (uint64_t)k));      /* the true median is 1 */
+        stats_timer_of(values, 60, &t);
+        missed += t.median.low > 1 || t.median.high < 1;
+    }
+    check(missed > 0 && missed < 60);    /* of 4000, 40 were expected */
+}
+
 static void test_seed(void)
 {
     struct stats_pair p[MOST_PAIRS];
@@ -338,6 +362,7 @@ int main(int argc, char **argv)
     test_some_blocks();
     test_uneven_blocks();
     test_seed();
+    test_timer();
     int runs = argc > 1 ? atoi(argv[1]) : 250;
     test_controls(runs);
     test_control_sees(runs / 4);

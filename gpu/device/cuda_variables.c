@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#define MOST_VARIABLES 4096
-
 static int slot_of(int variable)
 {
     return variable < VARIABLES_TOLD - 1 ? variable : VARIABLES_TOLD - 1;
@@ -32,7 +30,7 @@ static bool sums(struct device_program *p, uint64_t *ret, struct err *err)
 bool variables_find(struct device_program *p, const struct ptx_module *m, struct err *err)
 {
     struct ptx_variable v;
-    for (int i = 0; i < MOST_VARIABLES && ptx_variable_get(m, i, &v); i++) {
+    for (int i = 0; i < PTX_MAX_VARIABLES && ptx_variable_get(m, i, &v); i++) {
         struct module_variable one = {.bytes = 0};
         CUresult r = cu.cuModuleGetGlobal(&one.at, &one.bytes, p->module, v.name);
         if (r == CUDA_ERROR_NOT_FOUND || (r == CUDA_SUCCESS && !one.bytes))

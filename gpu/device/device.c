@@ -15,6 +15,14 @@ const struct device_ops *device_find(const char *id)
     return NULL;
 }
 
+void device_tags_done(struct device_run_result *r)
+{
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
+        free(r->tags[t]);
+        r->tags[t] = NULL;
+    }
+}
+
 bool device_list(json_t **ret, struct err *err)
 {
     cleanup(json) json_t *list = json_array();

@@ -88,13 +88,19 @@ struct device_run_result {
     int line_count;                              /* sim only: of the first run that counted in depth */
     struct device_line lines[DEVICE_MAX_LINES];
     bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
-    bool sampled;                   /* sim: not all blocks ran (counts[].blocks did): outputs are as far written as these wrote them */
+    bool sampled;                   /* sim: not all blocks ran (counts[].blocks did): outputs are as far written as these wrote them. Then: */
+    uint8_t *tags[OP_MAX_TENSORS];  /* by element of what is not an input: who stored it, DEVICE_TAG; 0 nobody. The caller's */
+    double drawn_bytes[PLAN_MAX_STEPS][OP_MAX_TENSORS], drawn_squares[PLAN_MAX_STEPS][OP_MAX_TENSORS];   /* ptx_buffer's */
 };
+#define DEVICE_TAG(step, drawn) ((uint8_t)(1 + 2 * (step) + (drawn)))   /* of a step's blocks: those that run in any case, those that were drawn */
+#define DEVICE_TAGS (1 + 2 * PLAN_MAX_STEPS)
+void device_tags_done(struct device_run_result *r);
 
 /*
  * Probe: launch after launch of the plan in one set of guarded buffers, so at equal addresses, nothing unloaded between. Before each,
  * inouts are restored and outputs and workspaces poisoned; before one of three shared memory, registers and frames hold what the launch
- * before left there, before the others one of two patterns. Of all launches of a call the results must have equal bits.
+ * before left there, as in the first of a call with other content, before the others one of two patterns. Of all launches of a call the
+ * results must have equal bits.
  */
 #define DEVICE_PROBE_LAUNCHES 1024
 #define DEVICE_PROBE_AT_ONCE 16       /* launches between two looks at the clock */

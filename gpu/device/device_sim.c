@@ -117,6 +117,7 @@ static void arena_done(struct arena *a)
     for (int i = 0; i < a->count; i++) {
         free(a->list[i].data);
         free(a->list[i].initialised);
+        free(a->list[i].tags);
         free(a->frozen[i]);
     }
 }
@@ -159,6 +160,8 @@ static void lay_out(const struct device_program *p, const struct device_run *how
             .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
         snprintf(to->name, sizeof to->name, "%s", b->name);
         to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
+        if (b->writable && b->tensor && how->sample_budget && !p->whole)
+            to->tags = memset(xalloc_large(bytes ? bytes : 1), 0, bytes);
         if (b->output) {
             to->initialised = xalloc(bytes / 8 + 8);
             fill_pattern(to->data, bytes, how->poison);
@@ -291,7 +294,24 @@ static uint64_t blocks_of(const struct plan_step *s)
     return (uint64_t)s->grid[0] * s->grid[1] * s->grid[2];
 }
 
-/* Before step i: whether it runs whole, and if not, as what. */
+static bool same_grid(const struct plan_step *a, const struct plan_step *b)
+{
+    return !memcmp(a->grid, b->grid, sizeof a->grid) && !memcmp(a->cluster, b->cluster, sizeof a->cluster);
+}
+
+/* The first step of which a sample ran; -1: none. */
+static int first_sampled(const struct device_program *p, int before)
+{
+    for (int i = 0; i < before; i++)
+        if (p->sample[i].taken)
+            return i;
+    return -1;
+}
+
+/*
+ * Before step i: whether it runs whole, and if not, as what. After a step of which a sample ran, the same blocks: others would find nothing
+ * to read. Where the grid is another one, all begin, and those that need what is missing end.
+ */
 static struct ptx_sample *sample_of(struct device_program *p, const struct device_run *how, int i)
 {
     struct ptx_sample *s = &p->sample[i];
@@ -299,7 +319,15 @@ static struct ptx_sample *sample_of(struct device_program *p, const struct devic
         return NULL;
     if (p->settled)
         return s->taken ? s : NULL;
+    const int first = first_sampled(p, i);
     ptx_sample_done(s);
+    if (first >= 0 && same_grid(&p->plan.steps[first], &p->plan.steps[i])) {
+        *s = p->sample[first];
+        s->list = memcpy(xarray(s->count + 1, sizeof *s->list), s->list, s->count * sizeof *s->list);
+        return s;
+    }
+    if (first >= 0)
+        return NULL;
     *s = (struct ptx_sample){.budget = how->sample_budget, .cpu_ns = how->sample_cpu_ns, .seed = rng_mix(how->sample_seed + (uint64_t)i), .rows = i + 1 < p->plan.step_count};
     return s;
 }
@@ -360,6 +388,7 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
         cleanup(ptx_depth) struct ptx_depth depth = {.device = p->row, .by_line = true};
         options.depth = p->counted[i] || how->explore ? NULL : &depth;
         options.sample = sample_of(p, how, i);
+        options.tag = DEVICE_TAG(i, 0);
         if (!ptx_run(p->module, &launch, a->list, a->count, &options, &finding, &ret->counts[i], err))
             return false;
         if (finding.kind != PTX_CLEAN)
@@ -369,6 +398,10 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             return fault_set(fault, VERDICT_RACE, NULL,
                              "step %d (%.60s) may begin before step %d has ended, and no thread of it waits for that (griddepcontrol.wait)", i,
                              s->kernel, i - 1);
+        for (int t = 0; t < p->tensor_count; t++) {
+            ret->drawn_bytes[i][t] = a->list[t].drawn_bytes;
+            ret->drawn_squares[i][t] = a->list[t].drawn_squares;
+        }
         const bool in_part = ret->counts[i].blocks < blocks_of(s);
         bool stale = false;
         take_account(p, a, in_part, written, old, &stale);
@@ -410,6 +443,24 @@ static bool run_all(struct device_program *p, const struct device_run *how, int 
     return true;
 }
 
+/* An element is its last store's, and nobody's if a byte of it was not stored. */
+static void take_tags(const struct device_program *p, const struct arena *a, struct device_run_result *ret)
+{
+    for (int t = 0; t < p->tensor_count; t++) {
+        const struct tensor *x = &p->tensors[t];
+        const int64_t size = dtype_bytes(x->dtype);
+        if (!a->list[t].tags)
+            continue;
+        ret->tags[t] = xalloc_large((size_t)x->elements + 1);
+        for (int64_t i = 0; i < x->elements; i++) {
+            const uint8_t *at = a->list[t].tags + tensor_offset(x, i) * size;
+            ret->tags[t][i] = at[0];
+            for (int64_t k = 1; k < size; k++)
+                ret->tags[t][i] = at[k] ? ret->tags[t][i] : 0;
+        }
+    }
+}
+
 static bool sim_run(struct device_program *p, const struct device_run *how, struct device_run_result *ret,
                     struct device_fault *fault, struct err *err)
 {
@@ -430,6 +481,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
     for (int t = 0; t < p->tensor_count; t++)
         if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
             memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
+    if (ret->sampled)
+        take_tags(p, &a, ret);
     ret->step_count = p->plan.step_count;
     ret->line_count = p->line_count;
     memcpy(ret->lines, p->lines, sizeof ret->lines);

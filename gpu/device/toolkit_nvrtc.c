@@ -73,10 +73,10 @@ static bool add_option(struct option_list *o, char *owned, struct err *err)
     return true;
 }
 
-/* The toolkit's headers, and where cooperative_groups and libcu++ keep theirs; folders that a version lacks are left out. */
+/* The toolkit's headers, and where cooperative_groups, libcu++ and mma.h (which asks for its parts without their folder) keep theirs; folders that a version lacks are left out. */
 static bool add_includes(struct option_list *o, const struct toolkit_paths *t, struct err *err)
 {
-    static const char *const folders[] = {"", "/cccl", "/cooperative_groups", "/cooperative_groups/details", NULL};
+    static const char *const folders[] = {"", "/cccl", "/cooperative_groups", "/cooperative_groups/details", "/crt", NULL};
     for (const char *const *f = folders; *f; f++) {
         cleanup(str) char *path = xfmt("%s%s", t->include, *f);
         struct stat st;

@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* In a trace of launches a name that begins so is the harness's own. */
+static bool names_are_free(const struct plan *p, char *why, size_t size)
+{
+    for (int i = 0; i < p->step_count; i++)
+        if (!p->steps[i].is_memset && strncmp(p->steps[i].kernel, AUDIT_OURS, strlen(AUDIT_OURS)) == 0)
+            return snprintf(why, size, "step %d: the name %.80s begins with %s, which is not for kernels of a plan", i, p->steps[i].kernel, AUDIT_OURS), false;
+    return true;
+}
+
 static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc, struct verdict *v, struct err *err)
 {
     struct faults f = {0};
@@ -13,7 +22,7 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
                     f.list[0].detail);
         return side_verdict(j, s, v, err);
     }
-    if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why)
+    if (!plan_resolve(&s->candidate, &j->shape, &s->plan, why, sizeof why) || !names_are_free(&s->plan, why, sizeof why)
              || !candidate_options(&s->candidate, &j->shape, &s->options, why, sizeof why)
         || (s->candidate.language == LANGUAGE_TRITON
             && !candidate_triton(&s->candidate, &j->shape, &s->plan, &s->triton_request, why, sizeof why)))

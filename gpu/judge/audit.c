@@ -135,6 +135,7 @@ static void compare_sides(struct judge *j, const struct audited *mine, const str
     if (mine->traced.cold_ns > 0 && mine->traced.among_others_ns > 0 && (!base || (base->traced.cold_ns > 0 && base->traced.among_others_ns > 0)))
         cold_rule(&mine->traced, base ? &base->traced : NULL, &j->rules);
     modes_put_cold(j, &mine->report, base ? &base->report : NULL, mine->flush_bytes);
+    timers_put_records(j, &mine->report, base ? &base->report : NULL);
     if (!base) {
         static const char why[] = "a baseline by itself: there is nothing to compare with";
         rules_skip(&j->rules, RULE_TRACED, why);

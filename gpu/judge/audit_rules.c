@@ -120,6 +120,7 @@ static void check_graph(const struct audit_case *c, struct audit_report *r)
         memcpy(part, durations + (i == 2 ? taken - third : i * third), (size_t)third * sizeof *part);
         r->third_ns[i] = stats_median(part, third);
     }
+    stats_timer_of(durations, taken, &r->graph);
     r->graph_kernels_ns = stats_median(durations, taken);
     int last = at - 1;
     for (; at < t->count; at++)

@@ -30,6 +30,7 @@ struct audit_report {
     int records;
     double graph_launch_ns;             /* (last end - first start) / launches */
     double graph_kernels_ns;            /* median of a launch's steps in the graph, without what lies between launches */
+    struct stats_timer graph;           /* of the launches that graph_kernels_ns is of; count 0: none */
     double third_ns[3];                 /* of that, in the first, middle and last third of the graph; 0: too few launches */
     struct stats_side cold;             /* single launches after a flush: the sum of the plan's steps */
     struct stats_side cold_event;       /* the same by events around them */

@@ -34,7 +34,7 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
     X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)         \
     X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors) X(dram_load_sectors)        \
-    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles)
+    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {
@@ -225,6 +225,31 @@ static void put_intact(const struct child_state *s, json_t *doc, bool guards_int
         json_put_str(doc, "changed", s->op->tensors[changed].name);
 }
 
+/* Of a sample: what the drawn blocks of each step stored, by tensor: [[[bytes, squares], ...], ...]. */
+static json_t *stores_encode(const struct child_state *s)
+{
+    json_t *steps = json_array();
+    for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++) {
+        json_t *one = json_array();
+        for (int t = 0; t < s->op->tensor_count; t++)
+            json_array_append_new(one, json_pack("[f,f]", s->last.drawn_bytes[i][t], s->last.drawn_squares[i][t]));
+        json_array_append_new(steps, one);
+    }
+    return steps;
+}
+
+/* And who stored which element. */
+static bool send_tags(struct child_state *s, struct err *err)
+{
+    bool ok = true;
+    for (int t = 0; t < s->op->tensor_count && ok; t++)
+        if (s->op->tensors[t].role != OP_INPUT)
+            ok = s->last.tags[t] ? wire_send_blob(CHILD_FD, "tags", s->last.tags[t], (size_t)s->tensors[t].elements, err)
+                                 : err_set(err, ERR_INTERNAL, "nobody knows who stored %s", s->op->tensors[t].name);
+    device_tags_done(&s->last);
+    return ok;
+}
+
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!child_loaded(s, err))
@@ -259,12 +284,14 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     if (s->ran) {
         put_intact(s, doc, s->last.guards_intact);
         json_put_bool(doc, "sampled", s->last.sampled);
+        if (s->last.sampled)
+            json_put(doc, "stores", stores_encode(s));
         for (int i = 0; i < s->last.step_count && i < PLAN_MAX_STEPS; i++)
             json_array_append_new(counts, child_counts_encode(&s->last.counts[i]));
         for (int i = 0; i < s->last.line_count && i < DEVICE_MAX_LINES; i++)
             json_array_append_new(lines, child_line_encode(&s->last.lines[i]));
     }
-    return child_answer(doc, err);
+    return child_answer(doc, err) && (!s->ran || !s->last.sampled || send_tags(s, err));
 }
 
 bool child_do_probe(struct child_state *s, const json_t *job, struct err *err)
@@ -315,179 +342,5 @@ bool child_do_estimate(struct child_state *s, const json_t *job, struct err *err
     json_t *doc = json_object();
     json_put_num(doc, "ns", ns);
     json_put(doc, "terms", terms ? terms : json_null());
-    return child_answer(doc, err);
-}
-
-/* ---- time, on a card ---- */
-
-bool child_do_calibrate(struct child_state *s, const json_t *job, struct err *err)
-{
-    (void)job;
-    json_t *figures = NULL;
-    if (!s->device)
-        return err_set(err, ERR_INTERNAL, "calibrate before open");
-    if (s->ops->calibrate && !s->ops->calibrate(s->device, &figures, err))
-        return false;
-    json_t *doc = json_object();
-    json_put(doc, "calibration", figures ? figures : json_null());
-    return child_answer(doc, err);
-}
-
-/* By content after the first, then by tensor. */
-struct further { struct buf list[DEVICE_MAX_CONTENTS - 1][OP_MAX_TENSORS]; const void *bytes[DEVICE_MAX_CONTENTS - 1][OP_MAX_TENSORS]; };
-static void further_done(struct further *f)
-{
-    for (int c = 0; c < DEVICE_MAX_CONTENTS - 1; c++)
-        for (int t = 0; t < OP_MAX_TENSORS; t++)
-            buf_done(&f->list[c][t]);
-}
-DEFINE_CLEANUP(further, struct further, further_done(it))
-
-static bool take_further(const struct child_state *s, const json_t *job, struct further *ret, int *ret_count, struct err *err)
-{
-    const json_t *which = json_object_get(job, "further_tensors");
-    const int count = (int)json_int(job, "further", 0);
-    if (count < 0 || count >= DEVICE_MAX_CONTENTS)
-        return err_set(err, ERR_INVALID, "%d further contents", count);
-    for (int c = 0; c < count; c++)
-        for (int t = 0; t < s->op->tensor_count; t++) {
-            if (!json_is_true(json_array_get(which, (size_t)t)))
-                continue;
-            cleanup(str) char *name = xfmt("content.%d.%d", c + 1, t);
-            struct buf *to = &ret->list[c][t];
-            if (!wire_receive_blob_buf(CHILD_FD, 0, name, (size_t)s->tensors[t].bytes, to, err))
-                return false;
-            if ((int64_t)to->size != s->tensors[t].bytes)
-                return err_set(err, ERR_INVALID, "%s has %zu bytes, not %lld", name, to->size, (long long)s->tensors[t].bytes);
-            ret->bytes[c][t] = to->data;
-        }
-    *ret_count = count;
-    return true;
-}
-
-bool child_do_time_setup(struct child_state *s, const json_t *job, struct err *err)
-{
-    bool mix[OP_MAX_TENSORS] = {0};
-    int sets = 0, further = 0;
-    cleanup(further) struct further more = {0};
-    if (!take_further(s, job, &more, &further, err) || !child_loaded(s, err))
-        return false;
-    if (!s->ops->time_setup)
-        return err_set(err, ERR_INTERNAL, "this device has no clock");
-    for (int t = 0; t < s->op->tensor_count; t++)
-        mix[t] = json_is_true(json_array_get(json_object_get(job, "mix"), (size_t)t));
-    const struct device_time_setup how = {
-        .tensors = (const void *const *)s->inputs,
-        .more = {more.bytes[0], more.bytes[1], more.bytes[2]},
-        .contents = further + 1,
-        .mix = mix,
-        .rotate_bytes_least = json_int(job, "rotate_bytes_least", 0),
-        .max_sets = (int)json_int(job, "max_sets", 1),
-        .seed = child_u64(job, "seed"),
-        .exact = json_bool(job, "exact", true),
-    };
-    cleanup(device_fault) struct device_fault fault = {0};
-    if (!s->ops->time_setup(s->program, &how, &sets, &fault, err))
-        return false;
-    json_t *doc = json_object();
-    json_put(doc, "fault", child_fault_encode(&fault));
-    json_put_int(doc, "sets", sets);
-    return child_answer(doc, err);
-}
-
-bool child_do_time_block(struct child_state *s, const json_t *job, struct err *err)
-{
-    struct device_sample sample = {0};
-    cleanup(device_fault) struct device_fault fault = {0};
-    const struct device_time_block how = {(int)json_int(job, "launches", 1), child_u64(job, "order_seed")};
-    if (!child_loaded(s, err) || !s->ops->time_block(s->program, &how, &sample, &fault, err))
-        return false;
-    json_t *doc = json_object();
-    json_put(doc, "fault", child_fault_encode(&fault));
-    json_put_int(doc, "event_ns", sample.event_ns);
-    json_put_int(doc, "wall_ns", sample.wall_ns);
-    json_put_int(doc, "launches", sample.launches);
-    json_put_num(doc, "sm_clock_mhz", sample.sm_clock_mhz);
-    json_put(doc, "clock_reasons", child_u64_json(sample.clock_reasons));
-    return child_answer(doc, err);
-}
-
-bool child_do_time_output(struct child_state *s, const json_t *job, struct err *err)
-{
-    int set = (int)json_int(job, "set", 0);
-    struct device_windows windows[OP_MAX_TENSORS] = {{0}};
-    if (!child_loaded(s, err) || !s->ops->time_windows(s->program, set, windows, err))
-        return false;
-    json_t *doc = json_object(), *list = json_array();
-    for (int t = 0; t < s->op->tensor_count; t++) {
-        const struct device_windows *w = &windows[t];
-        json_array_append_new(list, json_pack("[I,I,I,i]", (json_int_t)w->cut, (json_int_t)w->first, (json_int_t)w->second, w->content));
-        if (s->op->tensors[t].role != OP_INPUT && !s->ops->time_output(s->program, set, t, s->outputs[t], err)) {
-            json_decref(doc);
-            json_decref(list);
-            return false;
-        }
-    }
-    json_put(doc, "windows", list);
-    return child_answer(doc, err);
-}
-
-/* ---- audit ---- */
-
-static int name_index(json_t *names, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(names); i++)
-        if (strcmp(json_string_value(json_array_get(names, i)), name) == 0)
-            return (int)i;
-    cleanup(buf) struct buf clean = {.limit = PLAN_KERNEL_SIZE};
-    utf8_clean(&clean, name, strlen(name));
-    json_array_append_new(names, json_string(buf_cstr(&clean)));
-    return (int)json_array_size(names) - 1;
-}
-
-static json_t *trace_encode(const struct device_trace *t)
-{
-    json_t *doc = json_object(), *names = json_array(), *records = json_array();
-    for (int i = 0; i < t->count; i++) {
-        const struct device_record *r = &t->list[i];
-        const int64_t n[] = {r->kind, name_index(names, r->name), r->start_ns, r->end_ns, r->completed_ns, r->grid[0], r->grid[1],
-                             r->grid[2], r->block[0], r->block[1], r->block[2], r->cluster[0], r->cluster[1], r->cluster[2],
-                             r->registers, r->static_shared_bytes, r->dynamic_shared_bytes, r->local_bytes_thread, r->bytes,
-                             r->value, r->stream, r->graph, r->context, r->device_launched | r->access_policy << 1};
-        json_t *one = json_array();
-        for (size_t k = 0; k < sizeof n / sizeof *n; k++)
-            json_array_append_new(one, json_integer(n[k]));
-        json_array_append_new(records, one);
-    }
-    json_put(doc, "names", names);
-    json_put(doc, "records", records);
-    json_put_int(doc, "dropped", (int64_t)t->dropped);
-    json_put_int(doc, "unknown", (int64_t)t->unknown);
-    return doc;
-}
-
-bool child_do_audit(struct child_state *s, const json_t *job, struct err *err)
-{
-    const struct device_audit how = {(int)json_int(job, "launches", 1), (int)json_int(job, "cold_launches", 1), child_u64(job, "order_seed")};
-    cleanup(device_audit) struct device_audit_result seen = {.sample = {0}};
-    cleanup(device_fault) struct device_fault fault = {0};
-    if (!child_loaded(s, err))
-        return false;
-    if (!s->ops->audit)
-        return err_set(err, ERR_INTERNAL, "this device cannot be audited");
-    if (!s->ops->audit(s->program, &how, &seen, &fault, err))
-        return false;
-    json_t *doc = json_object();
-    json_put(doc, "fault", child_fault_encode(&fault));
-    json_put_int(doc, "event_ns", seen.sample.event_ns);
-    json_put_int(doc, "wall_ns", seen.sample.wall_ns);
-    json_put_int(doc, "launches", seen.sample.launches);
-    json_put(doc, "graph", trace_encode(&seen.graph));
-    json_put(doc, "cold", trace_encode(&seen.cold));
-    json_t *events = json_array();
-    for (int i = 0; i < seen.cold_count && i < DEVICE_MAX_COLD; i++)
-        json_array_append_new(events, json_real(seen.cold_event_ns[i]));
-    json_put(doc, "cold_event_ns", events);
-    json_put_int(doc, "flush_bytes", seen.flush_bytes);
     return child_answer(doc, err);
 }

@@ -21,6 +21,7 @@ struct comparison {
     void *outputs[OP_MAX_TENSORS];
     uint8_t *written[OP_MAX_TENSORS];
     struct compare_result results[OP_MAX_TENSORS];
+    struct sampled_cover covers[OP_MAX_TENSORS];
 };
 /* Takes the side's outputs. */
 void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s, int regime, uint64_t poison);

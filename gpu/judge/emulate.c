@@ -118,6 +118,8 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
         return false;
     if (v->code == VERDICT_OK && !emulate_once(j, s, j->instruction_limit, true, v, err))
         return false;
+    if (v->code == VERDICT_OK && s->sampled && !j->is_smaller && !smaller_show(j, s, err))
+        return false;
     if (v->code == VERDICT_OK && j->on_card && !correct_on_emulator(j, v, err))
         return false;
     if (j->on_card && beyond_the_emulator(j, v)) {
@@ -129,7 +131,7 @@ bool phase_emulate(struct judge *j, struct verdict *v, struct err *err)
     }
     if (v->code != VERDICT_OK)
         return true;
-    j->emulated = !s->sampled;
+    j->emulated = !s->sampled || smaller_shown(j);
     if (s->sampled)
         json_put(j->phase, "sampled", sampled_encode(j, s));
     json_put_int(j->phase, "blocks_emulated", (int64_t)counted(s->counts, "blocks"));

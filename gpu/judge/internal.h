@@ -47,7 +47,8 @@ struct judge_side {
     struct shared out;                  /* where its run child writes */
     void *outputs[OP_MAX_TENSORS];      /* copies, of the last run; NULL for inputs */
     bool sampled;                       /* the last run was of a sample of the blocks, and so is all that follows on this emulator */
-    uint8_t *written[OP_MAX_TENSORS];   /* then: by element of outputs, whether one of these wrote it (sampled.c); else NULL */
+    uint8_t *written[OP_MAX_TENSORS];   /* then: by element of what is not an input, who stored it (DEVICE_TAG), 0 nobody; else NULL */
+    json_t *stores;                     /* and what the drawn blocks stored, by step and tensor; of the last run in lockstep */
     int run_regime;                     /* of the last run */
     uint64_t run_poison;
     json_t *counts, *lines;             /* of the last run in lockstep */
@@ -128,12 +129,15 @@ struct judge {
     void *chain_made[OP_MAX_TENSORS];
     bool emulated;                      /* the emulate phase ran to its end on this candidate */
     uint64_t instruction_limit;
+    bool is_smaller;                    /* a judgement at a smaller shape, for another one's sample */
+    json_t *smaller;                    /* what such a one came to: {"shown","axes","why"?}; NULL: none was wanted */
     uint64_t sample_seed;               /* of which blocks the emulator takes where all are too many */
     int64_t sim_wall_ns;                /* what a run of the candidate on the emulator may take; 0: the table's */
     uint64_t usual_instructions;        /* thread instructions of the baseline's run there; 0: nobody counted them */
     json_t *calibration;
     struct rules rules;                 /* of audit and plausible; the timing has its own */
     double records_gain;                /* the gain by the audit's records; 0: no audit */
+    json_t *records;                    /* what the trace's records say of both sides' launches (timers.c); NULL: not traced */
     json_t *modes;                      /* by mode: figures that are never compared across modes */
     struct judge_timing timing;         /* what is published */
     json_t *occasions;                  /* of the retest */
@@ -259,15 +263,24 @@ bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, con
 bool fault_take(const json_t *fault, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
 
 /* ---- sampled.c: runs of a sample of the blocks ---- */
-/* After its outputs were copied: marks what was written, and clears the rest of outputs, which holds poison. */
-void sampled_mark(struct judge *j, struct judge_side *s);
+/* Takes from a run's answer whether it was one, and what follows the answer then: who stored which element. */
+bool sampled_take(struct judge *j, struct judge_side *s, const json_t *answer, struct err *err) MUST_CHECK;
+/* After its outputs were copied: clears what nobody stored of them, which holds poison. */
+void sampled_clear(struct judge *j, struct judge_side *s);
 void sampled_forget(struct judge_side *s);
-/* What the last run's blocks, of all, come to: the least share of a step. */
-double sampled_share(const struct judge_side *s);
-/* Of how many blocks: {"blocks","of","seed"}; new reference. */
+/* Of a tensor: elements stored; those that the reference changes, and of them by who stored them. */
+struct sampled_cover { int64_t stored, changed, by_tag[DEVICE_TAGS]; };
+void sampled_count(const struct judge *j, int t, int regime, const uint8_t *written, struct sampled_cover *ret);
+/* Of how many blocks: {"steps","seed","why","smaller"}; new reference. */
 json_t *sampled_encode(const struct judge *j, const struct judge_side *s);
-/* Whether so many elements were looked at as so many blocks must write; else the verdict is unsupported_on_sim. */
-bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const char *phase, struct verdict *v, struct err *err) MUST_CHECK;
+/* Whether as much was stored as so many blocks must; else the verdict is unsupported_on_sim. */
+bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const struct sampled_cover *covers, const char *phase,
+                    struct verdict *v, struct err *err) MUST_CHECK;
+
+/* ---- smaller.c: the same plan at a smaller shape ---- */
+/* Judges the candidate there, whole, on the emulator; j->smaller is what it came to. False: cancelled. */
+bool smaller_show(struct judge *j, struct judge_side *s, struct err *err) MUST_CHECK;
+bool smaller_shown(const struct judge *j);
 
 /* ---- correct.c ---- */
 /* All regimes of one round in fresh children; ends with side.estimate_ns on sim. */
@@ -348,6 +361,10 @@ json_t *card_identity(const json_t *info);
 bool card_watch(struct judge *j, struct judge_side *s, bool briefly, const char *when, json_t *to, struct verdict *v, struct err *err) MUST_CHECK;
 /* True (and err is set) where something else than the candidate may have held it up: asked before a timeout is blamed on it. */
 bool card_excuses(struct judge *j, struct err *err) MUST_CHECK;
+
+/* ---- timers.c ---- */
+void timers_put_records(struct judge *j, const struct audit_report *mine, const struct audit_report *base);
+json_t *timers_encode(const struct judge *j);            /* for the certificate; null where nothing was measured. New reference */
 
 /* ---- modes.c ---- */
 /* After measure(): launches one at a time, both sides in turns, into modes["eager"]. */

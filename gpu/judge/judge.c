@@ -74,6 +74,7 @@ static void side_done(struct judge_side *s)
     json_decref(s->info);
     json_decref(s->counts);
     json_decref(s->lines);
+    json_decref(s->stores);
     json_decref(s->estimate_terms);
     buf_done(&s->options);
     buf_done(&s->ptx);
@@ -108,7 +109,9 @@ void judge_free(struct judge *j)
         python_done(j->python);
     free(j->python);
     json_decref(j->calibration);
+    json_decref(j->smaller);
     json_decref(j->modes);
+    json_decref(j->records);
     json_decref(j->occasions);
     json_decref(j->canaries);
     json_decref(j->figures);

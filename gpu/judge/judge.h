@@ -39,7 +39,7 @@
  * no memory of the host), emulation (of all blocks), or none. Without private-memory nothing is judged on such a host; what else is
  * missing in a full judgement holds the kernel until an admin has looked, and stands in the certificate.
  */
-#define NEEDS_DEFAULT "audit,watch,private-memory"
+#define NEEDS_DEFAULT "audit,watch,private-memory,emulation"
 struct judge_config {
     const struct op_set *ops;
     const char *cuda_home;              /* NULL: look */

@@ -15,8 +15,11 @@ void pairs_make(struct pairs *p)
 
 json_t *samples_encode(const struct session *x, const struct pairs *p)
 {
-    json_t *doc = json_object(), *base = json_array(), *mine = json_array();
+    json_t *doc = json_object(), *base = json_array(), *mine = json_array(), *base_wall = json_array(), *mine_wall = json_array();
+    const double launches = x->mine.launches;
     for (int i = 0; i < p->count; i++) {
+        json_array_append_new(base_wall, json_real(round((p->list[i].base_ns + p->list[i].base_beyond_ns / launches) * 10) / 10));
+        json_array_append_new(mine_wall, json_real(round((p->list[i].candidate_ns + p->list[i].candidate_beyond_ns / launches) * 10) / 10));
         json_array_append_new(base, json_real(round(p->list[i].base_ns * 10) / 10));
         json_array_append_new(mine, json_real(round(p->list[i].candidate_ns * 10) / 10));
     }
@@ -24,6 +27,8 @@ json_t *samples_encode(const struct session *x, const struct pairs *p)
     json_put_int(doc, "launches", x->mine.launches);
     json_put(doc, "baseline", base);
     json_put(doc, "candidate", mine);
+    json_put(doc, "baseline_wall", base_wall);
+    json_put(doc, "candidate_wall", mine_wall);
     return doc;
 }
 

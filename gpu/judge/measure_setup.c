@@ -8,6 +8,7 @@
 #define ROTATE_SETS 512                 /* more are not made for L2's sake: each is launched once after L2 was swept */
 #define LAUNCH_NS 2500                  /* what a launch takes beside moving its bytes, to guess by */
 #define BYTES_NS 4200.0                 /* and what a card moves in that time */
+#define FEW_ELEMENTS 16                 /* of a tensor: fewer leave windows little choice */
 #define ENOUGH 1.25                     /* a graph this much shorter than wanted will do */
 
 static int64_t set_bytes(const struct judge *j, const struct judge_side *s)
@@ -53,9 +54,17 @@ void measure_forget(struct judge *j)
         }
 }
 
+/* What windows of one content would not make new. */
+static bool needs_further(const struct judge *j, int t, bool mix)
+{
+    const struct tensor *tensor = &j->tensors[t];
+    return tensor->spec->role != OP_OUTPUT && tensor->bytes <= LIMIT_FURTHER_BYTES && (!mix || tensor->span_elements < FEW_ELEMENTS);
+}
+
 /*
  * Floats without structure are put together of windows of one content. What has structure, slots, positions, lengths, would be alike in all
- * launches, and could be handed on or guessed from one to the next: of that each set has one of several contents.
+ * launches, and could be handed on or guessed from one to the next: of that each set has one of several contents, and so of a tensor of a
+ * few floats.
  */
 bool measure_prepare(struct judge *j, struct err *err)
 {
@@ -63,14 +72,14 @@ bool measure_prepare(struct judge *j, struct err *err)
     measure_forget(j);
     inputs_rotatable(j->op, j->tensors, 0, mix);
     for (int t = 0; t < j->op->tensor_count; t++)
-        any |= j->tensors[t].spec->role != OP_OUTPUT && !mix[t] && j->tensors[t].bytes <= LIMIT_FURTHER_BYTES;
+        any |= needs_further(j, t, mix[t]);
     for (int c = 0; c < DEVICE_MAX_CONTENTS - 1 && any && j->keep_regimes; c++) {
         void *made[OP_MAX_TENSORS] = {0};
         j->further_seeds[c] = random_u64();
         if (!inputs_make(&j->shape, j->tensors, 0, j->further_seeds[c], made, err))
             return false;
         for (int t = 0; t < j->op->tensor_count; t++)
-            if (made[t] && !mix[t] && j->tensors[t].bytes <= LIMIT_FURTHER_BYTES)
+            if (made[t] && needs_further(j, t, mix[t]))
                 j->further[c][t] = steal(&made[t]);
         inputs_free(j->op, made);
     }

@@ -47,9 +47,10 @@ void timings_pool(struct judge_timing *list, int count, int at, uint64_t seed, s
     cleanup(mem) void *memory = xarray(STATS_MAX_PAIRS + 2, sizeof(struct stats_pair));
     struct stats_pair *pairs = memory;
     list[at] = (struct judge_timing){.speedup = t.speedup};
+    static const char *const kept[] = {"baseline", "candidate", "baseline_wall", "candidate_wall"};
     for (int k = 0; k < count && t.measured; k++)
-        if (k != at)
-            append(t.samples, list[k].samples, "baseline"), append(t.samples, list[k].samples, "candidate");
+        for (size_t i = 0; k != at && i < sizeof kept / sizeof *kept; i++)
+            append(t.samples, list[k].samples, kept[i]);
     struct stats_pair *own = t.pairs;
     list[at].pairs = own, list[at].pair_count = t.pair_count;     /* given back below */
     const int taken = t.measured ? gather(list, count, pairs) : 0;

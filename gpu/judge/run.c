@@ -192,7 +192,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
             s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
         memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
-    sampled_mark(j, s);
+    sampled_clear(j, s);
 }
 
 bool run_intact(struct judge *j, struct judge_side *s, const json_t *answer, const char *phase, struct verdict *v, struct err *err)
@@ -235,7 +235,6 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
         return side_verdict(j, s, v, err);
     STEP(run_intact(j, s, answer, phase, v, err));
     s->run_ns = json_int(answer, "ns", 0);
-    s->sampled = s->run.role == SANDBOX_RUN_SIM && json_bool(answer, "sampled", false);
     const json_t *counts = json_object_get(answer, "counts");
     if (!json_is_array(counts) || json_array_size(counts) > PLAN_MAX_STEPS)
         return err_set(err, ERR_UPSTREAM, "the run child of the %s gave no counts", s->name);
@@ -327,6 +326,8 @@ bool run_take(struct judge *j, struct judge_side *s, const char *phase, struct v
     const int64_t took_ns = clock_mono_ns() - s->run_asked_ns;
     if (s->run.role == SANDBOX_RUN_CUDA && !side_is_judged(j, s) && took_ns > j->card_run_ns)
         j->card_run_ns = took_ns;
+    if (!sampled_take(j, s, answer, err))
+        return side_child_failed(j, s, &s->run, phase, v, err);
     return take_run(j, s, answer, phase, v, err);
 }
 

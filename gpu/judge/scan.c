@@ -19,6 +19,13 @@ bool phase_scan(struct judge *j, struct verdict *v, struct err *err)
             verdict_set(v, VERDICT_REJECTED_PLAN, "scan", "declares atomics, and no instruction of its PTX is one");
         return true;
     }
+    /* Who cannot read it has no say in whether it is PTX: the assembler has. */
+    const bool unread = strcmp(json_str(refused, "verdict", ""), verdict_name(VERDICT_COMPILE_ERROR)) == 0;
+    if (unread && s->assemble_asked) {
+        STEP(assemble_take(j, s, v, err));
+        verdict_set(v, VERDICT_UNSUPPORTED_ON_SIM, "scan", "the assembler takes this PTX, and what looks through it cannot read it: %.200s", json_str(refused, "text", ""));
+        return true;
+    }
     cleanup(json) json_t *fault = json_object();
     json_put_str(fault, "code", json_str(refused, "verdict", ""));
     json_put_str(fault, "text", json_str(refused, "text", ""));

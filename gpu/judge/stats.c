@@ -409,7 +409,34 @@ bool stats_alike(const struct stats_result *r)
     return half_width(r) <= STATS_AA_BLUNT && !(excludes && fabs(r->time.median - 1) > STATS_AA_NOTED);
 }
 
+#define NORMAL_99 2.5758293035489004    /* of STATS_CONFIDENCE, two-sided */
+
+/* How many samples lie below the true median is binomial, whatever their distribution: so two ranks hold it. Few samples: all of them. */
+void stats_timer_of(const double *values, int count, struct stats_timer *ret)
+{
+    BUG_ON(count <= 0);
+    cleanup(mem) void *memory = xarray((size_t)count, sizeof(double));
+    double *sorted = memory, half = NORMAL_99 * sqrt(count) / 2;
+    memcpy(sorted, values, (size_t)count * sizeof(double));
+    qsort(sorted, (size_t)count, sizeof(double), by_value);
+    int low = (int)floor((count - 1) / 2. - half), high = (int)ceil((count - 1) / 2. + half);
+    *ret = (struct stats_timer){.count = count, .q1 = quantile(sorted, count, 0.25), .q3 = quantile(sorted, count, 0.75),
+                                .median = {quantile(sorted, count, 0.5), sorted[low < 0 ? 0 : low], sorted[high >= count ? count - 1 : high]}};
+}
+
 /* ---- JSON ---- */
+
+json_t *stats_timer_encode(const struct stats_timer *t)
+{
+    json_t *o = json_object();
+    json_put_int(o, "samples", t->count);
+    json_put_num(o, "q1_ns", t->q1);
+    json_put_num(o, "median_ns", t->median.median);
+    json_put_num(o, "q3_ns", t->q3);
+    json_put_num(o, "low_ns", t->median.low);
+    json_put_num(o, "high_ns", t->median.high);
+    return o;
+}
 
 json_t *stats_side_encode(const struct stats_side *s)
 {

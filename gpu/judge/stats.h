@@ -54,6 +54,9 @@ struct stats_pair { double base_ns, candidate_ns, base_mhz, candidate_mhz; int b
 
 struct stats_side { double min, q1, median, q3, p95, mean; };
 struct stats_interval { double median, low, high; };            /* ratio base / candidate: above 1 is faster */
+/* What one timer said of one side: the median with its interval of STATS_CONFIDENCE by ranks, for samples that are independent. */
+struct stats_timer { int count; double q1, q3; struct stats_interval median; };
+void stats_timer_of(const double *values, int count, struct stats_timer *ret);
 
 /* X(code, name) */
 #define STATS_TABLE(X) X(STATS_FASTER, "faster") X(STATS_SAME_SPEED, "same") X(STATS_SLOWER, "slower") X(STATS_UNCLEAR, "unclear")
@@ -98,3 +101,4 @@ double stats_wilcoxon(const double *differences, int count);
 double stats_median(double *values, int count);                 /* reorders them */
 json_t *stats_encode(const struct stats_result *r);
 json_t *stats_side_encode(const struct stats_side *s);
+json_t *stats_timer_encode(const struct stats_timer *t);     /* {"samples","q1_ns","median_ns","q3_ns","low_ns","high_ns"} */

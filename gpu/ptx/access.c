@@ -194,6 +194,7 @@ ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned si
         return false;
     if (r->counted) {
         const uint64_t first = offset >> 5, last = (offset + bytes - 1) >> 5;
+        w->sent = true;
         k->counts.global_store_requests++;
         k->counts.global_store_bytes += bytes;
         k->counts.global_store_sectors += last - first + 1;
@@ -203,6 +204,7 @@ ACCESS bool store_global(struct warp *w, const struct insn *i, const unsigned si
     give_row(w, k->machine->module->lists + i->aux, r->data + offset, size, vec);
     if (r->initialised)
         initialise(r->initialised, offset, bytes, k->machine->many);
+    tag_store(k, r, offset, bytes);
     if (k->machine->many && r->watched)
         watch_stored(k);
     return true;

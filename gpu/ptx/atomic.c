@@ -114,6 +114,8 @@ static bool atomic(struct warp *w, const struct insn *i, uint32_t active)
             ((uint32_t *)slot(w, i->dst))[lane] = (uint32_t)old;
         if (p.init)
             bits_set(p.init, p.offset, i->size, lock);
+        if (p.region)
+            tag_store(k, p.region, p.offset, i->size);
         if (p.region && p.region->counted) {
             fresh += sector_add(&sectors, &p, i->size, true);
             if (i->dst && rest == active)

@@ -108,13 +108,13 @@ static uint64_t special(const struct block *b, const struct warp *w, const struc
     case SR_CLUSTER_NCTAID: return c == 3 ? 0 : dims[c];
     case SR_CLUSTER_NCTARANK: return b->cluster->size;
     case SR_GRIDID: return m->grid_id;
+    case SR_GRAPH_EXEC: return m->graph_exec;
     case SR_CLUSTER_CTAID: return c == 3 ? 0 : ctaid[c] % dims[c];
     case SR_CLUSTER_CTARANK: return b->rank;
     case SR_IS_EXPLICIT_CLUSTER: return m->explicit_cluster ? ~0u : 0;
     case SR_ENVREG: /* 1 and 2: the workspace's address, upper and lower half; none without a cooperative launch */
         return !l->cooperative ? 0 : c == 1 ? GRID_WINDOW >> 32 : c == 2 ? (uint32_t)GRID_WINDOW : 0;
     case SR_RESERVED_SMEM:
-    case SR_GRAPH_EXEC:
     case SR_CLOCK:
     case SR_CLOCK_HI:
     case SR_CLOCK64:
@@ -205,6 +205,7 @@ void block_start(struct block *b, uint64_t unit)
         w->used = w->waited = w->stored = w->longest = w->copy_depth = w->depth_base;
         w->copy_count = 0;
         w->cluster_here = w->cluster_passed = 0;
+        w->sent = false;
         w->stuck = false;
         calls_forget(w);
         stale_start(w);

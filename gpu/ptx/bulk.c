@@ -67,6 +67,9 @@ static bool set_target(struct warp *w, const struct insn *i, int lane, const str
     f->region = p->region;
     f->home = p->home;
     const bool whole = f->bytes % 16 || f->chunk == 0xffff;
+    for (uint32_t n = 0; p->region && n < f->bytes; n += whole ? f->bytes : 1)
+        if (whole || f->chunk >> (n & 15) & 1)
+            tag_store(w->block->worker, p->region, p->offset + n, whole ? f->bytes : 1);
     if (p->init && !f->op && whole)
         bits_clear(p->init, p->offset, f->bytes);
     for (uint32_t n = 0; p->init && !f->op && !whole && n < f->bytes; n++)

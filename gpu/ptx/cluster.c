@@ -94,7 +94,13 @@ bool cluster_arrive(struct warp *w, const struct insn *i, uint32_t active)
     w->cluster_here |= active;
     (i->op ? race_object_publish : race_object_release)(w, active, &w->block->cluster_gathered, w->block,
                                                                  race_cluster_key(w->block, w->block->cluster->phase));
-    w->block->worker->counts.barriers++;
+    struct ptx_counts *counts = &w->block->worker->counts;
+    counts->barriers++;
+    if (!i->op) {
+        counts->cluster_releases++;
+        counts->cluster_drains += w->sent;
+        w->sent = false;
+    }
     return true;
 }
 

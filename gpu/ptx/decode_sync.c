@@ -9,6 +9,12 @@ bool ptx_decode_nop(struct decoder *d)
     return true;
 }
 
+/* Of products of warp groups only what orders them is known: without one under way that is nothing. */
+bool ptx_decode_wgmma(struct decoder *d)
+{
+    return d->op.row >= 0 && ptx_decode_nop(d);
+}
+
 /* A cache policy changes no value: any number will do. */
 bool ptx_decode_policy(struct decoder *d)
 {

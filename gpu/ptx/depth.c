@@ -262,6 +262,31 @@ static bool has_result(const char *opcode)
 }
 
 /*
+ * What a warp sleeps, in cycles of a clock that is not slow: the operand where the block says what it is, else the most that PTX allows.
+ * A warp that sleeps goes on with nothing.
+ */
+#define MOST_SLEEP_NS 1000000
+#define CYCLES_A_NS 2
+#define MOST_CHAIN (1u << 31)
+static uint32_t sleep_cycles(const struct ptx_module *m, const struct block_info *b, uint32_t stmt)
+{
+    const struct operand *o = &m->operands[m->stmts[stmt].first];
+    uint64_t ns = o->kind == O_IMM ? (uint64_t)o->imm : MOST_SLEEP_NS;
+    for (uint32_t s = stmt; o->kind == O_REG && s > b->stmt_first; s--) {
+        const struct stmt *st = &m->stmts[s - 1];
+        const struct operand *to = st->count ? &m->operands[st->first] : NULL;
+        if (!to || to->kind == O_LIST || to->kind == O_PAIR)    /* it may be among these */
+            break;
+        if (to->kind != O_REG || to->id != o->id)
+            continue;
+        if (st->count == 2 && st->pred < 0 && to[1].kind == O_IMM && !strncmp(ptx_name(m, st->opcode), "mov.", 4))
+            ns = (uint64_t)to[1].imm;
+        break;
+    }
+    return (uint32_t)(ns < MOST_SLEEP_NS ? ns : MOST_SLEEP_NS) * CYCLES_A_NS;
+}
+
+/*
  * Takes a basic block's instructions into account: `ready` is when each register has its value, in cycles. What a register of another
  * block holds is ready when it was. Returns the longest chain that ends here. Loads of global memory count nothing here:
  * dependent_loads has them.
@@ -282,7 +307,11 @@ static void chain_add(const struct ptx_module *m, const struct block_info *b, st
             at = x->ready[st->pred] > at ? x->ready[st->pred] : at;
         for (uint32_t k = result; k < st->count; k++)
             ready_of(m, &m->operands[st->first + k], x->ready, &at, 0);
-        at += latency_cycles[class];
+        const uint32_t sleeps = st->count && !strncmp(ptx_name(m, st->opcode), "nanosleep", 9) ? sleep_cycles(m, b, s) : 0;
+        at += latency_cycles[class] + sleeps;
+        at = at < MOST_CHAIN ? at : MOST_CHAIN;
+        if (sleeps)
+            x->barrier = at;
         x->longest = at > x->longest ? at : x->longest;
         if (class == PTX_CLASS_BARRIER)
             x->barrier = x->longest;

@@ -69,7 +69,7 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
 
     /* one block's way through */
     const double together = largest(1, l->cluster[0]) * largest(1, l->cluster[1]) * largest(1, l->cluster[2]);
-    const double cluster_ns = together > 1 ? k->cluster * together : 0;
+    const double cluster_ns = together > 1 ? (k->cluster * (double)c->cluster_releases + k->drain * (double)c->cluster_drains) / warps : 0;
     const double cold = t.l2_loads > 0 ? t.dram_loads / t.l2_loads : 1;
     const double load_ns = k->load * (cold * d->dram_latency_ns + (1 - cold) * d->l2_latency_ns);
     const double chain_cycles = c->chain_cycles ? (double)c->chain_cycles / warps : 2 * (double)c->longest_warp_instructions;

@@ -23,7 +23,8 @@
     X(request, 2.467, 0, 32, "cycles of an SM's load and store unit for one warp's access")                                   \
     X(round, 1.131, 0.1, 1.5, "of a block's latency, for each further round of blocks")                                     \
     X(spill, 3.004, 0, 30, "times that a spilled byte goes out and in")                                                     \
-    X(cluster, 310, 0, 1000, "ns for each block of a cluster: they start together and wait for one another")              \
+    X(cluster, 320, 0, 1000, "ns that a release to the cluster takes a warp")                                                \
+    X(drain, 1400, 0, 3000, "ns more where stores to global memory are under way, which it waits for")                       \
     X(power, 2.474, 1, 8, "of the norm that joins what overlaps: 1 a sum, 8 nearly the largest")
 
 struct ptx_estimate_model {

@@ -38,6 +38,7 @@
 #define memory_locate ptx_run_memory_locate
 #define memory_wavefronts ptx_run_memory_wavefronts
 #define memory_fault ptx_run_memory_fault
+#define tags_mark ptx_run_tags_mark
 #define memory_is_shared ptx_run_memory_is_shared
 #define memory_offset ptx_run_memory_offset
 #define memory_name ptx_run_memory_name
@@ -122,6 +123,7 @@ struct region {                 /* a stretch of global addresses */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     struct ptx_buffer *buffer;  /* the caller's; NULL: ours */
+    uint8_t *tags;              /* by byte, who stored there; NULL: not kept */
     uint64_t *loaded, *stored;  /* one bit a sector */
     struct touch *touched;      /* race_grid.c; by sector; NULL: not looked at */
 };
@@ -170,6 +172,7 @@ struct warp {
     struct pending_copy *copies;
     uint32_t copy_count, copy_capacity;
     uint32_t committed[WARP_LANES], bulk_committed[WARP_LANES], copy_serial;
+    bool sent;                  /* stored to global memory since it last released anything to its cluster */
     uint32_t cluster_here, cluster_passed;   /* lanes that arrived at the cluster's barrier; that may pass it */
     struct saved *saved;        /* call.c */
     uint32_t saved_count;
@@ -177,7 +180,11 @@ struct warp {
     bool stuck;                 /* asked in vain at its last turn, as at the turn before */
 };
 
-struct barrier { uint32_t arrived, waiting, threads, expected, popc; bool all, any, in_use; };
+struct barrier {
+    uint32_t arrived, waiting, threads, expected, popc;
+    uint32_t last_warps, last_clock;    /* who met here the last time, and the clock that they have had since */
+    bool all, any, in_use;
+};
 struct block {
     struct worker *worker;
     uint32_t index[3];
@@ -206,8 +213,12 @@ struct block {
     struct region *watch;       /* shared memory as a buffer, where a cluster has several blocks; race_object.c */
 };
 
+struct tagged { uint64_t fresh; double bytes, squares; };   /* by region: of this cluster; of all that were drawn */
+
 struct worker {
     struct machine *machine;
+    uint8_t tag;                /* of the running cluster's stores */
+    struct tagged *tagged;
     struct block *blocks;
     uint32_t block_count;
     struct cluster *clusters;
@@ -242,6 +253,7 @@ struct machine {
     bool check_races, shared_races_only, lenient;
     uint32_t sm_count, sm_first;        /* where and when it runs, as the kernel is told */
     uint64_t warp_first;                /* says in which places of a multiprocessor a block's warps are; 0: in the first */
+    uint64_t graph_exec;                /* 0: as if launched alone */
     uint64_t grid_id, clock_base, clock_rate, timer_base;
     bool many;                  /* many host threads */
     enum ptx_schedule schedule;
@@ -265,6 +277,7 @@ struct machine {
     int64_t deadline_ns, start_ns;
     atomic_uint_fast64_t next_block, instructions;
     struct ptx_sample *sample;  /* sample.c; NULL: all run */
+    uint8_t tag;
     pthread_mutex_t sample_lock;
     double sample_look;         /* part of the budget after which it is asked whether a sample must do */
     bool sample_drawn;          /* in this run, since that turn: */
@@ -333,6 +346,13 @@ unsigned memory_wavefronts(const uint64_t *offset, uint32_t active, unsigned byt
 bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
 void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
 void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
+void tags_mark(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes);
+/* After each kind of store to global memory. */
+static inline void tag_store(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
+{
+    if (__builtin_expect(r->tags != NULL, 0))
+        tags_mark(k, r, offset, bytes);
+}
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
 
@@ -432,8 +452,10 @@ bool barrier_arrive(struct warp *w);
 /* Barriers that may be complete now that a warp has left. */
 void barrier_recheck(struct block *b);
 int64_t now_ns(void);
-/* Which cluster is next, and in which turn. False: no more. */
-bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit);
+/* Which cluster is next, in which turn, and whether it was drawn. False: no more. */
+bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit, bool *ret_drawn);
+/* A cluster has run; left_out: not to its end. */
+void sample_ended(struct worker *k, bool drawn, bool left_out);
 void sample_open(struct machine *m, struct ptx_sample *wanted);
 void sample_close(struct machine *m);
 uint64_t worker_draw(struct worker *k);   /* a random number, by the seed */

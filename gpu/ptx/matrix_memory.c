@@ -30,6 +30,8 @@ static uint8_t *access_at(struct warp *w, const struct insn *i, int lane, uint64
         return NULL;
     if (store && p->init)
         bits_set(p->init, p->offset, bytes, w->block->worker->machine->many && p->region);
+    if (store && p->region)
+        tag_store(w->block->worker, p->region, p->offset, bytes);
     return p->data;
 }
 

@@ -344,6 +344,8 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         take_lane(w, i, list, lane, p.data);
         if (p.init)
             bits_set(p.init, p.offset, bytes, k->machine->many && p.region);
+        if (p.region)
+            tag_store(k, p.region, p.offset, bytes);
         for (unsigned at = 0; kept && at < bytes; at += i->size)
             stale_stored(w, &p, at, i->size, was + at, was_written);
     }
@@ -360,6 +362,7 @@ static bool store_lanes(struct warp *w, const struct insn *i, uint32_t active)
         }
     }
     if (on_global) {
+        w->sent = true;
         k->counts.global_store_requests++;
         k->counts.global_store_bytes += on_global * (uint64_t)bytes;
         k->counts.global_store_sectors += fresh;
@@ -390,6 +393,7 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
         return store_lanes(w, i, active);
     }
     if (p.region) {
+        w->sent = true;
         k->counts.global_store_requests += p.region->counted;
         k->counts.global_store_bytes += p.region->counted ? all : 0;
         count_global(k, p.region, p.offset, all, true);
@@ -424,6 +428,8 @@ static bool store(struct warp *w, const struct insn *i, uint32_t active)
     }
     if (p.init)
         bits_set(p.init, p.offset, all, m->many && p.region);
+    if (p.region)
+        tag_store(k, p.region, p.offset, all);
     return true;
 }
 

@@ -27,7 +27,7 @@
     X(stackrestore, none, OTHER) X(stacksave, none, OTHER) X(stmatrix, stmatrix, MATRIX) X(sub, arith, INT)                 \
     X(subc, carry, INT) X(suld, none, GLOBAL) X(sust, none, GLOBAL) X(szext, bits, INT) X(tanh, sfu, SFU)               \
     X(tcgen05, none, MATRIX) X(tensormap, none, OTHER) X(testp, testp, F32) X(tex, none, GLOBAL) X(trap, trap, CONTROL) \
-    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, none, MATRIX) X(wmma, wmma, MATRIX) X(xor, logic, INT)
+    X(vabsdiff2, bits, INT) X(vabsdiff4, bits, INT) X(vote, vote, SHUFFLE) X(wgmma, wgmma, MATRIX) X(wmma, wmma, MATRIX) X(xor, logic, INT)
 
 enum ptx_base {
 #define X(name, decoder, cls) B_##name,

@@ -35,6 +35,9 @@
 #define take_file ptx_parse_take_file
 #define at_label ptx_parse_at_label
 #define take_label ptx_parse_take_label
+#define take_constant_after ptx_parse_take_constant_after
+#define take_constant_in_brackets ptx_parse_take_constant_in_brackets
+#define at_constant ptx_parse_at_constant
 
 /* An address in a variable's initial bytes: its value is known when the module is complete. */
 struct relocation {
@@ -51,6 +54,7 @@ struct parser {
     struct ptx_finding *finding;
     struct function *f;             /* being parsed, NULL at module scope; not kept across a growth of functions */
     uint32_t scope, depth, loc;
+    bool is_call;                   /* the instruction being parsed: what stands in brackets is a list */
     bool failed;
     struct relocation *relocations;
     uint32_t relocation_count, relocation_capacity;
@@ -86,6 +90,10 @@ bool take_variable(struct parser *p, struct decl *d, uint32_t *ret);
 bool place_variable(struct parser *p, uint32_t index);
 bool take_declaration(struct parser *p, struct decl *d);
 bool relocate(struct parser *p);
+/* parse_constant.c */
+bool take_constant_after(struct parser *p, int64_t left, int depth, int64_t *ret);   /* what follows a number */
+bool at_constant(struct parser *p);
+bool take_constant_in_brackets(struct parser *p, int64_t *ret);                      /* after the opening one, and what follows */
 /* parse_statement.c */
 bool take_instruction(struct parser *p);
 bool take_loc(struct parser *p);

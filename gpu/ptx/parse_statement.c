@@ -95,9 +95,9 @@ static bool take_word_operand(struct parser *p, struct operand *ret)
     int kind;
     if (t.size == 1 && *t.text == '_') {
         *ret = (struct operand){.kind = O_SINK};
-        return true;
-    }
-    if (*t.text == '%') { /* a register, else a special register with a component */
+        if (!is(p, '|')) /* _|p: no first result */
+            return true;
+    } else if (*t.text == '%') { /* a register, else a special register with a component */
         size_t dot = 0;
         while (dot < t.size && t.text[dot] != '.')
             dot++;
@@ -168,14 +168,7 @@ static bool take_operand(struct parser *p, struct operand *ret, int depth)
         if (negated)
             ret->imm = *t.text == '-' ? (int64_t)(0 - p->lex.now.value) : *t.text == '~' ? ~ret->imm : !ret->imm;
         next(p);
-        if (is(p, '+') && depth) { /* [8+4] */
-            next(p);
-            int64_t more;
-            if (!take_int(p, &more))
-                return false;
-            ret->imm = (int64_t)((uint64_t)ret->imm + (uint64_t)more);
-        }
-        return true;
+        return take_constant_after(p, ret->imm, 0, &ret->imm); /* [8+4], 1<<4 */
     case TOK_FLOAT32:
     case TOK_FLOAT64: {
         const bool wide = p->lex.now.kind == TOK_FLOAT64;
@@ -194,8 +187,10 @@ static bool take_operand(struct parser *p, struct operand *ret, int depth)
             return take_address(p, ret, depth);
         if (accept(p, '{'))
             return take_list(p, '}', ret, depth);
-        if (accept(p, '('))
-            return take_list(p, ')', ret, depth);
+        if (accept(p, '(')) {
+            *ret = (struct operand){.kind = O_IMM};
+            return !p->is_call && at_constant(p) ? take_constant_in_brackets(p, &ret->imm) : take_list(p, ')', ret, depth);
+        }
         return syntax(p, "expected an operand");
     case TOK_END:
     case TOK_DIRECTIVE:
@@ -224,6 +219,7 @@ bool take_instruction(struct parser *p)
         return syntax(p, "expected an instruction");
     ptx_lex_opcode(&p->lex);
     s.opcode = intern(p, p->lex.now.text, p->lex.now.size);
+    p->is_call = p->lex.now.size >= 4 && !memcmp(p->lex.now.text, "call", 4);
     next(p);
     struct operand items[MAX_OPERANDS];
     if (!is(p, ';'))

@@ -63,6 +63,17 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
         __atomic_fetch_and(&bits[at >> 3], (uint8_t)~((1u << count) - 1), __ATOMIC_RELAXED);
 }
 
+/* Whose store was the last, byte by byte; and how many bytes of the running cluster's are the first of theirs there. */
+__attribute__((no_sanitize_thread)) void tags_mark(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
+{
+    uint8_t *at = r->tags + offset;
+    uint64_t fresh = 0;
+    for (uint64_t n = 0; n < bytes; n++)
+        fresh += at[n] != k->tag;
+    memset(at, k->tag, bytes);
+    k->tagged[r - k->machine->regions].fresh += fresh;
+}
+
 /* ---- findings ---- */
 /* Whether a launch of which only a sample of the blocks ran may have written there. */
 static bool left_out(const struct machine *m, const char *name)

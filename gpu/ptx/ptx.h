@@ -92,6 +92,7 @@ struct ptx_kernel {
 int ptx_kernel_count(const struct ptx_module *m);
 bool ptx_kernel_get(const struct ptx_module *m, int index, struct ptx_kernel *ret);
 bool ptx_kernel_find(const struct ptx_module *m, const char *name, struct ptx_kernel *ret);
+#define PTX_MAX_VARIABLES 4096        /* more of them the scan refuses */
 /* Variables at module scope that a launch could reach: .global and .const. False: no more. */
 struct ptx_variable { const char *name; uint64_t bytes; bool is_constant; };
 bool ptx_variable_get(const struct ptx_module *m, int index, struct ptx_variable *ret);
@@ -124,6 +125,10 @@ struct ptx_buffer {
     const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
     bool partial;                 /* an earlier launch of which only a part ran writes it: who reads bytes that are not initialised is left out */
     bool loaded, stored;          /* answer: a block of this launch did so */
+    /* By byte, the caller's: a store of any kind leaves options.tag there, that of a cluster which was drawn for a sample the next number;
+     * whatever the value. NULL: nobody asks. */
+    uint8_t *tags;
+    double drawn_bytes, drawn_squares;    /* answer, where there are tags: what each drawn cluster stored, summed; and squared */
 };
 struct ptx_arg { uint8_t bytes; uint64_t value; };    /* little-endian in value; pointer 8, int 4, ...; at most 8 */
 struct ptx_launch {
@@ -148,8 +153,12 @@ struct ptx_counts {
     uint64_t unique_load_sectors, unique_store_sectors;     /* touched at least once in this launch: compulsory DRAM */
     uint64_t shared_requests, shared_wavefronts;            /* wavefronts - requests = bank conflicts */
     uint64_t barriers, atomics, shuffles;
+    uint64_t cluster_releases;            /* arrivals of warps at a cluster's barrier that release what went before (not .relaxed) */
+    uint64_t cluster_drains;              /* of them, those with stores to global memory since the warp's last */
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
     uint64_t waited_grid;                 /* 1: a thread waited for the launch before this one (griddepcontrol.wait) */
+    uint64_t drawn_blocks, drawn_of;      /* of a sample: blocks that were drawn and ran to their end; of how many they were drawn */
+    uint64_t left_out_blocks;             /* that ended because nobody had written what they read: ptx_buffer.partial */
     uint64_t reads_later;                 /* 1: a block may have read what one that begins after it had stored; see ptx_run */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */
     /* Counted in depth only (options.depth), by a model of the device's caches, cold at the start; scaled up from modelled_blocks: */
@@ -216,6 +225,8 @@ struct ptx_sample {
     bool rows;                    /* clusters with equal y and z together */
     bool taken;                   /* below `first`, from `last` on, and the list between */
     uint64_t first, last, count, *list;
+    uint64_t low, high;           /* answer: drawn from these clusters, but for `corners` of them, which are always among them, */
+    uint64_t corners, wide;       /* so many in a row at once */
 };
 void ptx_sample_done(struct ptx_sample *s);
 /* The instruction by which blocks could pass something on to one another in global memory; NULL: there is none. Borrowed. */
@@ -223,6 +234,7 @@ const char *ptx_talks(const struct ptx_module *m, const char *kernel);
 /* From counts of some of the blocks, what all would come to; for an estimate. most_sectors: of all buffers. */
 void ptx_counts_scale(struct ptx_counts *c, uint64_t blocks, uint64_t most_sectors);
 struct ptx_run_options {
+    uint8_t tag;                  /* ptx_buffer.tags */
     struct ptx_sample *sample;    /* NULL: all blocks */
     struct ptx_history *history;  /* NULL: each launch is in order */
     enum ptx_schedule schedule;

@@ -107,9 +107,10 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
 {
     m->regions = xarray((size_t)count + 2, sizeof *m->regions);
     for (int i = 0; i < count; i++) {
+        buffers[i].drawn_bytes = buffers[i].drawn_squares = 0;
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
-                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .buffer = &buffers[i],
+                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .buffer = &buffers[i], .tags = buffers[i].tags,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
@@ -183,6 +184,7 @@ static void where_and_when(struct machine *m, bool wander)
     m->sm_count = sizes[draw(&state) % (sizeof sizes / sizeof *sizes)];
     m->sm_first = (uint32_t)(draw(&state) % m->sm_count);
     m->warp_first = draw(&state);
+    m->graph_exec = m->seed & PTX_SEED_DESCENDING ? 1 + (draw(&state) >> 16) : 0;      /* in a graph, or not */
     m->grid_id = 1 + (draw(&state) >> (24 + draw(&state) % 32));
     m->clock_base = draw(&state) >> 16;
     m->clock_rate = m->seed & PTX_SEED_DESCENDING ? 4ull << draw(&state) % 4 : 4ull << (16 + draw(&state) % 8);
@@ -204,6 +206,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     m->launch = launch;
     m->lanes = ptx_lanes_get();
     m->limits = options->limits;
+    m->tag = options->tag;
     m->seed = options->schedule_seed;
     m->schedule = options->schedule;
     m->history = options->history;
@@ -240,6 +243,8 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             k->depth = depth_worker_open(m->depth);
             k->finding.source_line = -1;
             k->found_block = UINT64_MAX;
+            k->tag = m->tag;
+            k->tagged = xarray((size_t)m->region_count, sizeof *k->tagged);
             k->block_threads = xarray(module->block_count + 1, sizeof(uint64_t));
             k->block_warps = xarray(module->block_count + 1, sizeof(uint64_t));
             k->block_count = together ? (uint32_t)m->total_blocks : m->cluster_size;
@@ -260,6 +265,11 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
                 finding = k->finding;
             }
             counts_add(&counts, &k->counts);
+            for (int r = 0; r < m->region_count; r++)
+                if (m->regions[r].tags) {
+                    m->regions[r].buffer->drawn_bytes += k->tagged[r].bytes;
+                    m->regions[r].buffer->drawn_squares += k->tagged[r].squares;
+                }
         }
         depth_close(m->depth, workers, threads, &counts);
         for (int i = 0; i < threads; i++) {
@@ -270,10 +280,13 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
                 cluster_close(&k->clusters[c]);
             free(k->clusters);
             free(k->blocks);
+            free(k->tagged);
             free(k->block_threads);
             free(k->block_warps);
         }
         free(workers);
+        if (m->sample && m->sample->taken)
+            counts.drawn_of = (m->sample->high - m->sample->low - m->sample->corners) * m->cluster_size;
         sample_close(m);
     }
     for (int i = 0; i < m->region_count; i++)

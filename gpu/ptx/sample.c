@@ -71,6 +71,22 @@ static void add(struct drawn *d, uint64_t unit, uint64_t low, uint64_t high)
         d->list[d->count++] = unit;
 }
 
+/* They are there whatever the seed: what they stored says nothing of those that were not drawn. */
+static bool is_corner(const uint64_t size[3], uint64_t unit)
+{
+    const uint64_t at[3] = {unit % size[0], unit / size[0] % size[1], unit / size[0] / size[1]};
+    bool corner = true;
+    for (int i = 0; i < 3; i++)
+        corner = corner && (at[i] == 0 || at[i] == size[i] - 1);
+    return corner || unit == 1 || unit == size[0] * size[1] * size[2] - 2;
+}
+
+static void grid_size(const struct machine *m, uint64_t ret[3])
+{
+    for (int i = 0; i < 3; i++)
+        ret[i] = m->launch->grid[i] / m->cluster[i];
+}
+
 static void add_corners(struct drawn *d, const uint64_t size[3], uint64_t low, uint64_t high)
 {
     const uint64_t all = size[0] * size[1] * size[2];
@@ -109,10 +125,10 @@ static void add_drawn(struct drawn *d, uint64_t *state, uint64_t low, uint64_t h
 static bool choose(struct machine *m, uint64_t done, double used)
 {
     struct ptx_sample *s = m->sample;
-    const struct ptx_launch *l = m->launch;
-    const uint64_t size[3] = {l->grid[0] / m->cluster[0], l->grid[1] / m->cluster[1], l->grid[2] / m->cluster[2]};
+    uint64_t size[3];
+    grid_size(m, size);
     const uint64_t all = size[0] * size[1] * size[2], wide = s->rows && all / size[0] >= 2 * LEAST_DRAWN ? size[0] : 1;
-    const double each = used / (double)done, wish = 1.0 / SHARE - used;
+    const double left = 1.0 / SHARE - used, each = used / (double)done, wish = left > 0.5 / PILOT ? left : 0.5 / PILOT;
     if (each * (double)all <= 1)
         return false;
     uint64_t wanted = wish > each ? (uint64_t)(wish / each) / wide : 0;
@@ -130,6 +146,11 @@ static bool choose(struct machine *m, uint64_t done, double used)
     add_drawn(&d, &state, low / wide, high / wide, wanted, wide);
     add_corners(&d, size, down ? 0 : done, down ? all - done : all);
     sort_once(&d);
+    struct drawn corners = {.list = (uint64_t[ALWAYS]){0}};
+    add_corners(&corners, size, low, high);
+    sort_once(&corners);
+    s->corners = corners.count, s->wide = wide;
+    s->low = low, s->high = high;
     s->taken = true;
     s->first = down ? 0 : done;
     s->last = down ? all - done : all;
@@ -164,10 +185,19 @@ static bool nth(const struct ptx_sample *s, uint64_t all, uint64_t n, uint64_t *
     return *ret < all;
 }
 
-bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit)
+static bool is_drawn(const struct machine *m, uint64_t unit)
+{
+    const struct ptx_sample *s = m->sample;
+    uint64_t size[3];
+    grid_size(m, size);
+    return s->taken && unit >= s->low && unit < s->high && !is_corner(size, unit);
+}
+
+bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit, bool *ret_drawn)
 {
     struct ptx_sample *s = m->sample;
     const bool down = m->seed & PTX_SEED_DESCENDING;
+    *ret_drawn = false;
     if (!s) {
         *ret_turn = atomic_fetch_add(&m->next_block, 1);
         *ret_unit = down ? all - 1 - *ret_turn : *ret_turn;
@@ -192,8 +222,25 @@ bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *
         const uint64_t count = s->first + s->count + (all - s->last);
         more = turn < count && nth(s, all, down ? count - 1 - turn : turn, ret_unit);
     }
+    *ret_drawn = more && is_drawn(m, *ret_unit);
     pthread_mutex_unlock(&m->sample_lock);
     return more;
+}
+
+void sample_ended(struct worker *k, bool drawn, bool left_out)
+{
+    const struct machine *m = k->machine;
+    k->counts.left_out_blocks += left_out ? m->cluster_size : 0;
+    if (drawn && !left_out)
+        k->counts.drawn_blocks += m->cluster_size;
+    for (int r = 0; m->sample && r < m->region_count; r++) {
+        struct tagged *t = &k->tagged[r];
+        if (drawn && !left_out) {
+            t->bytes += (double)t->fresh;
+            t->squares += (double)t->fresh * (double)t->fresh;
+        }
+        t->fresh = 0;
+    }
 }
 
 void sample_open(struct machine *m, struct ptx_sample *wanted)

@@ -26,7 +26,7 @@ static const char *const actions[] = {"refuse", "flag", "declare cache_hints", "
     X(R_EXTERN_FUNCTION, "extern_function", ".extern .func, or a function without a body", REFUSE, "nothing to link it with") \
     X(R_INDIRECT_CALL, "indirect_call", "call through a register", FLAG, "its target cannot be seen here")                    \
     X(R_CLOCK, "clock", "%clock, %clock64, %globaltimer, %pm", FLAG, "a kernel that times itself may act on it")              \
-    X(R_PLACEMENT, "placement", "%smid, %nsmid, %warpid, %nwarpid, %gridid", FLAG,                                             \
+    X(R_PLACEMENT, "placement", "%smid, %nsmid, %warpid, %nwarpid, %gridid, %current_graph_exec", FLAG,                                             \
       "what it does may depend on where or when it runs")                                                                     \
     X(R_NANOSLEEP, "nanosleep", "nanosleep", FLAG, "waits without working")                                                   \
     X(R_CREATEPOLICY, "createpolicy", "createpolicy, .L2::cache_hint", NEEDS_CACHE_HINTS, "keeps data in L2 across launches") \
@@ -204,7 +204,7 @@ static void scan_operand(struct scan *s, uint32_t index, const struct operand *v
         hit(s, R_CLOCK, index, 0, name);
         s->ret->uses_clock = true;
     }
-    if (v->id == SR_SMID || v->id == SR_NSMID || v->id == SR_WARPID || v->id == SR_NWARPID || v->id == SR_GRIDID)
+    if (v->id == SR_SMID || v->id == SR_NSMID || v->id == SR_WARPID || v->id == SR_NWARPID || v->id == SR_GRIDID || v->id == SR_GRAPH_EXEC)
         hit(s, R_PLACEMENT, index, 0, name);
     if (v->id == SR_ENVREG) {
         hit(s, R_GRID_BARRIER, index, 0, name);
@@ -276,6 +276,9 @@ bool ptx_scan(const struct ptx_module *m, const struct ptx_declares *declares, s
         if (!ops[m->stmts[i].opcode].base && !ops[m->stmts[i].opcode].type_count)
             ptx_opcode_parse(ptx_name(m, m->stmts[i].opcode), &ops[m->stmts[i].opcode]);
     scan_declarations(&s);
+    struct ptx_variable beyond;
+    if (result.refused.kind == PTX_CLEAN && ptx_variable_get(m, PTX_MAX_VARIABLES, &beyond))
+        ptx_finding_set(&result.refused, PTX_RESOURCE, "more than %d variables at module scope: their bytes could not all be looked at", PTX_MAX_VARIABLES);
     bool any = false;
     for (uint32_t i = 0; i < m->var_count; i++)
         any |= m->vars[i].space == SPACE_GLOBAL;

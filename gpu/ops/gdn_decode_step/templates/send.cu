@@ -43,6 +43,19 @@ __device__ __forceinline__ void narrow(float *p, float x) { *p = x; }
 __device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
 __device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
 
+// A value that was loaded stays as it is up to here: worked on as it arrives, it would be waited for before what follows is asked for.
+__device__ __forceinline__ void hold(unsigned short &w) { asm volatile("" : "+h"(w)); }
+__device__ __forceinline__ void hold(unsigned int &w) { asm volatile("" : "+r"(w)); }
+__device__ __forceinline__ void hold(float &w) { asm volatile("" : "+f"(w)); }
+using one_t = word<sizeof(io_t)>::type;
+__device__ __forceinline__ one_t bits_of(const io_t *p) { return *reinterpret_cast<const one_t *>(p); }
+__device__ __forceinline__ float value_of(one_t bits)
+{
+    io_t x;
+    memcpy(&x, &bits, sizeof x);
+    return widen(x);
+}
+
 struct piece {
     using word_t = typename word<VEC * sizeof(state_t)>::type;
     word_t w;
@@ -152,7 +165,14 @@ gdn_send(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io_t 
                 weight[i][e] = reinterpret_cast<const tap_t *>(conv_weight + (long long)channel[i] * W)[e];
         }
     }
-    const float gate = widen(a[token * HV + head]) + widen(dt_bias[head]), write = widen(b[token * HV + head]), rate = A_log[head];
+    one_t a_bits = bits_of(a + token * HV + head), dt_bits = bits_of(dt_bias + head), b_bits = bits_of(b + token * HV + head);
+    one_t z_bits = 0, gain_bits = 0;                  // of the row that this lane writes
+    float rate = A_log[head];
+    const int mine = group * ROWS + lane;
+    if (lane < ROWS) {
+        gain_bits = bits_of(norm_weight + tile * TILE + mine);
+        z_bits = bits_of(z + ((long long)token * HV + head) * V + tile * TILE + mine);
+    }
     io_t *to = y + ((long long)token * HV + head) * V + tile * TILE;
     if (!LONE) {
         if (thread == 0) {
@@ -184,13 +204,8 @@ gdn_send(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io_t 
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
             raw[r][c].load(matrix + r * K + c * LANES * VEC);
-    float gain = 0, open = 0;                         // of the row that this lane writes
-    const int mine = group * ROWS + lane;
-    if (lane < ROWS) {
-        gain = widen(norm_weight[tile * TILE + mine]);
-        open = widen(z[((long long)token * HV + head) * V + tile * TILE + mine]);
-        gain *= __fdividef(open, 1.0f + __expf(-open));
-    }
+    hold(a_bits), hold(dt_bits), hold(b_bits), hold(rate);
+    const float gate = value_of(a_bits) + value_of(dt_bits), write = value_of(b_bits);
     const float softplus = gate > 20.0f ? gate : log1pf(expf(gate));
     const float decay = expf(-expf(rate) * softplus);
     const float beta = 1.0f / (1.0f + expf(-write));
@@ -311,6 +326,8 @@ gdn_send(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io_t 
         }
     };
     move_on(2 * K, PARTS * PIECE);                    // the values', which no other block reads
+    hold(z_bits), hold(gain_bits);
+    const float open = value_of(z_bits), gain = value_of(gain_bits) * __fdividef(open, 1.0f + __expf(-open));
     float totals[4] = {};
     if (TILES > 1)
         barrier_wait(&arrived);
