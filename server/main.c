@@ -15,6 +15,7 @@
 #include "know/lessons.h"
 
 #include "core/clock.h"
+#include "core/environment.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -439,6 +440,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "proteusd: %s\n", err.text);
         return 2;
     }
+    environment_forget_secrets();
     if (action == CONFIG_HELP)
         config_help(&text);
     else if (action == CONFIG_PRINT)
