@@ -126,6 +126,41 @@ static void jobs_teach_and_are_taught(void)
     know_close(w.config.know);
 }
 
+/* What an external candidate names counts only where its job was told it: by a brief, or by a search for lessons. */
+static void an_external_candidate_names_what_it_was_told(void)
+{
+    cleanup(world) struct world w = {0};
+    struct err err = {0};
+    struct faults f = {0};
+    world_open(&w);
+    know_up(&w);
+    world_start(&w);
+    char id[40];
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','generator':'external','reuse':'never','budget':{'candidates':4},'shapes':[{'R':4,'N':8}]}"));
+    cleanup(json) json_t *request = json_of("{'tags':['op/scale'],'situation':'Rows are short.','action':'One warp a row.'}"), *lesson = NULL, *other = NULL;
+    must(lessons_propose(w.config.know, request, "operator", "pk_1", "An operator", &lesson, &f, &err), &err);
+    cleanup(json) json_t *unlike = json_of("{'tags':['op/else'],'situation':'Loads wait for one another.','action':'Issue them all first.'}");
+    must(lessons_propose(w.config.know, unlike, "operator", "pk_1", "An operator", &other, &f, &err), &err);
+    const char *names[] = {json_str(lesson, "id", ""), json_str(other, "id", "")};
+    for (int told = 0; told < 2; told++) {
+        cleanup(json) json_t *doc = candidate_doc("time=500 "), *record = NULL, *brief = NULL, *kept = NULL;
+        cleanup(str) char *text = xfmt("{'op':'scale','axes':{'R':4,'N':8},'job':'%s'}", id);
+        cleanup(json) json_t *ask = json_of(text);
+        lessons_used(doc, names, 2);
+        if (told)
+            must(jobs_brief(w.jobs, ask, &brief, &f, &err), &err);
+        must(jobs_add_candidate(w.jobs, id, doc, &record, &f, &err), &err);
+        check(store_get(w.store, STORE_CANDIDATE, json_str(record, "id", ""), &kept, &err));
+        const json_t *named = json_object_get(json_object_get(kept, "candidate"), "lessons");
+        check_int(json_array_size(named), told);
+        check(!told || !strcmp(json_string_value(json_array_get(named, 0)), names[0]));
+        check_int(json_array_size(json_object_get(doc, "lessons")), 2);    /* what was sent stays the sender's */
+    }
+    jobs_stop(w.jobs);
+    w.jobs = NULL;
+    know_close(w.config.know);
+}
+
 struct two { int count; char ids[2][LESSON_ID_SIZE]; char job[40]; };
 static bool take_two(void *ctx, const char *id, const json_t *doc)
 {
@@ -230,6 +265,7 @@ int main(int argc, char **argv)
     hash_init();
     log_threshold(LOG_ERROR + 1);
     jobs_teach_and_are_taught();
+    an_external_candidate_names_what_it_was_told();
     two_candidates_are_measured_against_each_other();
     a_contradiction_is_measured_again();
     return test_done();

@@ -130,6 +130,35 @@ static void a_budget_is_kept(struct layer *l)
     }
 }
 
+/* Who sends candidates from outside names what lessons it likes, and pays nothing. */
+static void strangers_end_no_lesson(struct layer *l)
+{
+    cleanup(json) json_t *lesson = propose_signed(l, "op/theta", "Threads wait at a barrier.", "Split the barrier in two."), *base = NULL, *base_now = NULL;
+    struct err err = {0}, none = {0};
+    const char *id = json_str(lesson, "id", "");
+    (void)!store_get(l->store, STORE_META, "know/base", &base, &none);
+    for (int i = 0; i < 40; i++)
+        put_judged_from(l, HASH_A, i % 2 ? "rejected.plan" : "compile_error", "a grid of 1/0", 0.9, NULL, id, "pk_mallory");
+    for (int i = 0; i < 40; i++)
+        put_judged_from(l, HASH_A, "wrong_result", "element 3 is off", 0.9, NULL, i < 20 ? id : NULL, "pk_mallory");
+    check(know_work(l->know, &err));
+    cleanup(json) json_t *once = lesson_now(l, id);
+    check_int(json_int(once, "uses", 0), 1);             /* heard once, and of what never ran not at all */
+    check_str(json_str(once, "state", ""), "active");
+    for (int i = 0; i < 60; i++) {                       /* many together: a signed lesson stays all the same */
+        cleanup(str) char *caller = xfmt("pk_%d", i);
+        put_judged_from(l, HASH_A, "wrong_result", "element 3 is off", 0.9, NULL, id, caller);
+    }
+    check(know_work(l->know, &err));
+    cleanup(json) json_t *now = lesson_now(l, id);
+    check_int(json_int(now, "uses", 0), 61);
+    check_str(json_str(now, "state", ""), "active");
+    (void)!store_get(l->store, STORE_META, "know/base", &base_now, &none);
+    check(base ? json_equal(base, base_now) : !base_now);
+    cleanup(json) json_t *ended = NULL;
+    check(lessons_retire(l->know, id, "the test is over", &ended, &err));
+}
+
 static void trust_follows_what_happened_and_a_lesson_retires_itself(struct layer *l)
 {
     cleanup(json) json_t *good = propose_signed(l, "op/gamma", "Loads wait for one another.", "Issue all loads first."), *bad = propose_signed(l, "op/delta", "The tile is small.", "Take a larger tile.");
@@ -265,6 +294,7 @@ int main(int argc, char **argv)
     the_most_specific_comes_first_and_what_contradicts_not_at_all(&l);
     a_budget_is_kept(&l);
     trust_follows_what_happened_and_a_lesson_retires_itself(&l);
+    strangers_end_no_lesson(&l);
     a_failure_is_told_once_and_its_own_line_first(&l);
     a_restart_finds_the_same(&l);
     layer_remove(&l);

@@ -353,6 +353,8 @@ static enum mcp_outcome search_lessons(const struct request *req, struct respons
         copy(entry, found.list[k].doc, keys);
         json_array_append_new(lessons, entry);
     }
+    if (json_str(arguments, "job", NULL) && req->caller.scope >= SCOPE_SUBMIT)
+        jobs_told(app_of(req)->jobs, json_str(arguments, "job", ""), lessons);
     return done(ret, json_pack("{s:o,s:s}", "lessons", lessons, "semantic_backend", found.backend ? found.backend : "none"));
 }
 
@@ -408,9 +410,9 @@ static const struct mcp_tool tools[] = {
      submit_candidate, SCOPE_SUBMIT, false, false},
     {"get_candidate", "Candidate", "A candidate's verdict and figures; waits for them where it is not judged yet.",
      OBJECT("\"candidate\":{\"type\":\"string\",\"description\":\"id, cand_...\"}," WAIT_PROPERTY, "\"candidate\""), get_candidate, SCOPE_READ, true, false},
-    {"search_lessons", "Lessons", "What helped or hurt before: lessons with their evidence and trust, by tags and words. Name the ids of those you use in the candidate's \"lessons\".",
+    {"search_lessons", "Lessons", "What helped or hurt before: lessons with their evidence and trust, by tags and words. Name the ids of those you use in the candidate's \"lessons\"; with job, that job's candidates may.",
      OBJECT("\"tags\":{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"description\":\"FACET/NAME: op, target, dtype, regime, symptom, technique\"},"
-            "\"text\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":50}", ""),
+            "\"text\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":50}," JOB_PROPERTY, ""),
      search_lessons, SCOPE_READ, true, true},
     {"propose_lesson", "Propose a lesson",
      "Adds a lesson: a specific situation with an action, and pairs of judged candidates that show its effect, which is computed from their figures. Without evidence it is refused.",

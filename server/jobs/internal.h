@@ -144,7 +144,7 @@ const char *shape_state(const json_t *shape);
 bool shape_is_open(const json_t *shape);                 /* its search has not ended */
 /* {"candidate","time_ns","speedup","evidence"} of a judged candidate's figures; new reference. */
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
-json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids]} */
+json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids],"told"?:[lessons]} */
 void external_key(const char *job, char *to, size_t size);
 /* STORE_META: the job's own baseline, a candidate. It goes with the job's end; the records of its judgements keep their copy. */
 void baseline_key(const char *job, char *to, size_t size);
