@@ -64,6 +64,68 @@ static void only_evidence_or_a_name_lets_a_lesson_in(struct layer *l)
     check_int(count_events(l, "lesson.learned"), 2);
 }
 
+static double trust_by(struct layer *l, const char *action, const json_t *pairs, json_t **ret)
+{
+    struct faults f = {0};
+    struct err err = {0};
+    cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:O}}", "tags", "op/iota", "situation", "Much is said again.", "action", action, "evidence", "pairs", pairs);
+    if (!lessons_propose(l->know, request, "external", "pk_2", NULL, ret, &f, &err))
+        fprintf(stderr, "%s %s\n", err.text, f.count ? f.list[0].detail : "");
+    return json_num(json_object_get(*ret, "trust"), "lower", 0);
+}
+
+static struct id put_of(struct layer *l, const char *shape, double speedup, bool measured)
+{
+    struct id id = put_judged(l, shape, "ok", "", speedup, NULL, NULL);
+    struct err err = {0};
+    cleanup(json) json_t *record = NULL;
+    check(store_get(l->store, STORE_CANDIDATE, id.text, &record, &err));
+    if (!measured)
+        json_put_str(json_object_get(record, "figures"), "evidence", "emulated");
+    struct store_batch *b = store_batch_new();
+    store_put(b, STORE_CANDIDATE, id.text, "job_1", record);
+    check(store_commit(l->store, b, NULL, &err));
+    return id;
+}
+
+static void add_pair(struct layer *l, json_t *pairs, const char *shape, double ratio, bool measured)
+{
+    json_array_append_new(pairs, json_pack("{s:s,s:s}", "with", put_of(l, shape, 1.2 * ratio, measured).text, "without", put_of(l, shape, 1.2, measured).text));
+}
+
+/* The same thing said eight times is not eight things. */
+static void repeated_evidence_counts_once(struct layer *l)
+{
+    cleanup(json) json_t *one = json_array(), *many = json_array(), *twice = json_array(), *shapes = json_array(), *estimates = json_array();
+    json_t *made[4] = {NULL};
+    struct faults f = {0};
+    struct err err = {0};
+    add_pair(l, one, HASH_A, 1.5, true);
+    for (int i = 0; i < 8; i++)
+        add_pair(l, many, HASH_A, 1.5, true);
+    json_array_append(twice, json_array_get(one, 0));
+    json_array_append(twice, json_array_get(one, 0));
+    cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:O}}", "tags", "op/iota", "situation", "S.", "action", "A.", "evidence", "pairs", twice), *none = NULL;
+    check(!lessons_propose(l->know, request, "external", "pk_2", NULL, &none, &f, &err) && err.code == ERR_INVALID);
+    check(f.count && !strcmp(f.list[0].pointer, "/evidence/pairs/1/with") && strstr(f.list[0].detail, "another pair"));
+    for (int i = 0; i < 6; i++) {
+        cleanup(str) char *shape = xfmt("%064d", i);
+        add_pair(l, shapes, shape, 1.5 + 0.001 * i, true);
+        add_pair(l, estimates, shape, 2, false);
+    }
+    double of_one = trust_by(l, "Unroll the loop.", one, &made[0]), of_many = trust_by(l, "Use a larger tile.", many, &made[1]),
+           of_shapes = trust_by(l, "Issue loads first.", shapes, &made[2]), of_estimates = trust_by(l, "Split the rows in two.", estimates, &made[3]);
+    struct trust by_name = trust_signed();
+    check(of_one > 0 && fabs(of_many - of_one) < 1e-9 && of_shapes > of_one && of_shapes > trust_lower(&by_name));
+    check(of_estimates > 0 && of_estimates < trust_lower(&by_name));
+    const json_t *first = json_object_get(json_object_get(made[0], "evidence"), "effect"), *copies = json_object_get(json_object_get(made[1], "evidence"), "effect"),
+                 *estimated = json_object_get(json_object_get(made[3], "evidence"), "effect");
+    check(json_num(copies, "high", 0) - json_num(copies, "low", 0) > 0.99 * (json_num(first, "high", 0) - json_num(first, "low", 0)));
+    check(fabs(json_num(estimated, "ratio", 0) - 2) < 1e-9 && !json_object_get(estimated, "low") && !json_object_get(estimated, "high") && !json_object_get(estimated, "level"));
+    for (int i = 0; i < 4; i++)
+        json_decref(made[i]);
+}
+
 static void texts_are_bounded_and_stay_text(struct layer *l)
 {
     static const struct { const char *tags, *situation, *action; const char *pointer; } rows[] = {
@@ -295,6 +357,7 @@ int main(int argc, char **argv)
     a_budget_is_kept(&l);
     trust_follows_what_happened_and_a_lesson_retires_itself(&l);
     strangers_end_no_lesson(&l);
+    repeated_evidence_counts_once(&l);
     a_failure_is_told_once_and_its_own_line_first(&l);
     a_restart_finds_the_same(&l);
     layer_remove(&l);
