@@ -267,6 +267,7 @@ static bool open_knowledge(struct server *s, struct err *err)
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
                                .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
+                               .measure_day = c->lesson_measurements, .measure_round = c->lesson_measurements_round,
                                .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL,
                                .embed = s->embedder ? embed : NULL, .embed_model = c->embed_model, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))

@@ -3,6 +3,7 @@
  * restart loses nothing; and two candidates are measured against each other.
  */
 #include "tests/test_jobs.h"
+#include "know/internal.h"
 
 #define JOB(rows) "{'op':'scale','reuse':'never','shapes':[{'R':" #rows ",'N':8}]}"
 #define TRIES 6
@@ -203,9 +204,15 @@ static bool measure_by_jobs(void *ctx, const char *a, const char *b, struct less
     return true;
 }
 
+static double spent_today(struct world *w)
+{
+    cleanup(json) json_t *doc = jobs_spending(w->jobs, 1);
+    return json_num(json_array_get(json_object_get(doc, "days"), 0), "gpu_seconds", 0);
+}
+
 static bool clock_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
 {
-    static const char *const sources[] = {"time=500 again=800 measured ", "time=505 measured ", "time=900 measured ", "time=910 measured "};
+    static const char *const sources[] = {"time=500 again=800 measured gpu=250000000 ", "time=505 measured gpu=250000000 ", "time=900 measured gpu=250000000 ", "time=910 measured gpu=250000000 "};
     (void)err;
     ret->done = in->past_count == 4;
     snprintf(ret->reason, sizeof ret->reason, "enough");
@@ -239,7 +246,7 @@ static void a_contradiction_is_measured_again(void)
     world_open(&w);
     set_baseline(&w, "time=1000 measured ");
     w.config.find_generator = find_clock;
-    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200, .measure = measure_by_jobs, .ctx = &w}, w.store, &w.config.know, &err), &err);
+    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200, .measure = measure_by_jobs, .measure_round = 4, .measure_day = 4, .ctx = &w}, w.store, &w.config.know, &err), &err);
     world_start(&w);
     char id[40];
     snprintf(id, sizeof id, "%s", submit(&w, JOB(4)));
@@ -250,8 +257,18 @@ static void a_contradiction_is_measured_again(void)
         ids[i] = json_str(json_array_get(all, i + 1), "id", "?");
     cleanup(json) json_t *more = propose(&w, "Use more warps.", ids[0], ids[2]), *fewer = propose(&w, "Use fewer warps.", ids[1], ids[3]);
     check(json_bool(json_object_get(more, "evidence"), "measured", false) && json_bool(json_object_get(fewer, "evidence"), "measured", false));
+    check(know_consolidate(w.config.know, &steps, &err) && steps == 0);
+    check_int(asked_judge, 0);           /* nobody has used either */
+    json_t *docs[] = {get(&w, STORE_LESSON, json_str(more, "id", "")), get(&w, STORE_LESSON, json_str(fewer, "id", ""))};
+    for (size_t i = 0; i < 2; i++) {
+        json_put_int(docs[i], "uses", 1);
+        must(know_commit(w.config.know, store_batch_new(), (const json_t *const *)&docs[i], 1, &err), &err);
+        json_decref(docs[i]);
+    }
+    const double before = spent_today(&w);
     check(know_consolidate(w.config.know, &steps, &err) && steps == 1);
     check_int(asked_judge, 1);
+    check(spent_today(&w) > before + 0.2);
     cleanup(json) json_t *kept = get(&w, STORE_LESSON, json_str(fewer, "id", "")), *ended = get(&w, STORE_LESSON, json_str(more, "id", ""));
     check_str(json_str(kept, "state", ""), "active");
     check_str(json_str(ended, "state", ""), "superseded");

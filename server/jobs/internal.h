@@ -113,6 +113,7 @@ void tidier_stop(struct jobs *j);        /* j->stopping is set */
 bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
 void spending_done(struct jobs *j);
 void spending_add_tokens(struct jobs *j, int64_t tokens);    /* of no job */
+void spending_add_gpu(struct jobs *j, int64_t gpu_ns);               /* device time that is of no job */
 /* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
 bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
