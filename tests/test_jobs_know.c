@@ -157,6 +157,20 @@ static void an_external_candidate_names_what_it_was_told(void)
         check(!told || !strcmp(json_string_value(json_array_get(named, 0)), names[0]));
         check_int(json_array_size(json_object_get(doc, "lessons")), 2);    /* what was sent stays the sender's */
     }
+    /* its parent is of the same search */
+    cleanup(json) json_t *first = NULL, *of_other = NULL;
+    cleanup(json) json_t *doc = candidate_doc("time=500 "), *all = candidates_of(&w, id);
+    const char *mine = json_str(json_array_get(all, 1), "id", "");
+    char other_job[40];
+    snprintf(other_job, sizeof other_job, "%s", submit(&w, "{'op':'scale','generator':'external','reuse':'never','budget':{'candidates':4},'shapes':[{'R':8,'N':8}]}"));
+    json_put_str(doc, "parent", mine);
+    check(!jobs_add_candidate(w.jobs, other_job, doc, &of_other, &f, &err) && err.code == ERR_INVALID && f.count == 1 && !strcmp(f.list[0].pointer, "/parent"));
+    json_put_str(doc, "parent", "cand_nothing");
+    f = (struct faults){0};
+    check(!jobs_add_candidate(w.jobs, id, doc, &of_other, &f, &err) && err.code == ERR_INVALID);
+    json_put_str(doc, "parent", mine);
+    f = (struct faults){0};
+    must(jobs_add_candidate(w.jobs, id, doc, &first, &f, &err), &err);
     jobs_stop(w.jobs);
     w.jobs = NULL;
     know_close(w.config.know);

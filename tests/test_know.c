@@ -273,11 +273,41 @@ static void signatures_leave_out_what_differs(void)
         check_int(!strcmp(a.text, b.text), rows[i].same);
         check(strcmp(a.text, c.text));
     }
+    static const struct { const char *a, *b; bool same; } compilers[] = {        /* what the source makes the compiler say is no kind */
+        {"k.cu(3): error: #error directive: pineapple", "k.cu(9): error: #error directive: walnuts and more", true},
+        {"k.cu(3): error: static assertion failed with \"a\" b c\"", "k.cu(3): error: static assertion failed with \"d\" e f\"", true},
+        {"Unknown symbol 'pineapple'", "Unknown symbol 'walnut'", true}, {"identifier \"a\" is undefined", "identifier \"a\" is declared twice", false}};
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+        struct note_signature a = note_signature_of("compile_error", "compile", compilers[i].a), b = note_signature_of("compile_error", "compile", compilers[i].b);
+        check_int(!strcmp(a.text, b.text), compilers[i].same);
+    }
     char long_text[5000];
     memset(long_text, 'a', sizeof long_text - 1);
     long_text[sizeof long_text - 1] = 0;
     check(strlen(note_signature_of("v", "p", long_text).text) <= 160);
     check(strlen(note_signature_of("v", "p", "\xff\xfe \"unclosed").text) > 0);
+}
+
+/* A stranger's job of many odd failures drives out its own notes, and not those of an honest one. */
+static void a_job_drives_out_its_own_notes(struct layer *l)
+{
+    static const char hash[] = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+    static const char *const words[] = {"apple", "pear", "plum", "fig", "lime", "nut", "date", "kiwi", "grape"};
+    struct err err = {0};
+    cleanup(json) json_t *notes = NULL;
+    judged_job = "job_honest";
+    put_judged(l, hash, "race", "the tile is overwritten", 1, NULL, NULL);
+    check(know_work(l->know, &err));
+    judged_job = "job_stranger";
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        put_judged_from(l, hash, "fault", words[i], 1, NULL, NULL, "pk_mallory");
+        check(know_work(l->know, &err));
+    }
+    judged_job = "job_1";
+    check(notes_retrieve(l->know, hash, NULL, 4, 0, &notes, &err));
+    check_int(json_array_size(notes), 4);
+    check_str(json_str(json_array_get(notes, 0), "text", ""), "grape");
+    check_str(json_str(json_array_get(notes, 3), "text", ""), "the tile is overwritten");
 }
 
 static void a_failure_is_told_once_and_its_own_line_first(struct layer *l)
@@ -359,6 +389,7 @@ int main(int argc, char **argv)
     strangers_end_no_lesson(&l);
     repeated_evidence_counts_once(&l);
     a_failure_is_told_once_and_its_own_line_first(&l);
+    a_job_drives_out_its_own_notes(&l);
     a_restart_finds_the_same(&l);
     layer_remove(&l);
     return test_done();

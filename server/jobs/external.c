@@ -39,6 +39,23 @@ static bool check_candidate(const json_t *doc, const char *pointer, struct fault
     return true;
 }
 
+/* Its line tells whose failures are told first: it is of this search, or it has none. */
+static bool check_parent(struct jobs *j, const json_t *doc, const char *pointer, const char *job, const char *hash, struct faults *f, struct err *err)
+{
+    const char *parent = json_str(doc, "parent", NULL);
+    cleanup(json) json_t *record = NULL;
+    struct err why = {0};
+    if (!parent)
+        return true;
+    if (id_valid(parent, "cand") && !store_get(j->store, STORE_CANDIDATE, parent, &record, &why) && why.code != ERR_NOT_FOUND)
+        return err_set(err, why.code, "%s", why.text);
+    if (record && !strcmp(json_str(record, "job", ""), job) && !strcmp(json_str(record, "shape_hash", ""), hash))
+        return true;
+    cleanup(str) char *at = xfmt("%s/parent", pointer);
+    faults_add(f, at, "a candidate of this job and shape is needed");
+    return err_set(err, ERR_INVALID, "the candidate's parent is none of this job and shape");
+}
+
 static bool ended(struct jobs *j, const char *id, struct err *err)
 {
     cleanup(json) json_t *job = NULL;
@@ -156,6 +173,8 @@ bool jobs_add_candidate_once(struct jobs *j, const char *job_id, const json_t *r
     if (!shape_is_open(shape))
         return err_set(err, ERR_CONFLICT, "the search for shape %s has ended (%s)", json_str(shape, "shape_hash", ""),
                        json_str(shape, "why_ended", shape_state(shape)));
+    if (!check_parent(j, doc, pointer, job_id, json_str(shape, "shape_hash", ""), f, err))
+        return false;
     struct id id = id_new("cand");
     cleanup(json) json_t *own = json_copy((json_t *)(uintptr_t)doc);
     record = candidate_record_new(id.text, job_id, json_str(shape, "shape_hash", ""), json_str(job, "op", ""),
