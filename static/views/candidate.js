@@ -7,7 +7,7 @@ import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
 import { phaseSteps } from './overview.js';
 import { timingPanels } from './timing.js';
-import { checkList } from './trust.js';
+import { checkList, checksOf, checksSummary, missingList } from './trust.js';
 import {
   bestFigure,
   button,
@@ -28,6 +28,7 @@ import {
 
 const FAULT = { candidate: 'The candidate is at fault.', nobody: 'Nobody is at fault.' };
 const gpuOf = (f) => (typeof f.gpu_ns === 'number' ? f.gpu_ns : f.gpu_ns?.all);
+const MAX_CERTIFICATE = 8 << 20;
 const pretty = (doc) => JSON.stringify(doc, null, 2);
 
 function detailRows(detail) {
@@ -38,6 +39,18 @@ function detailRows(detail) {
       k.replaceAll('_', ' '),
       el('code', null, typeof v === 'object' ? JSON.stringify(v) : typeof v === 'number' ? number(v) : String(v)),
     ]);
+}
+
+/** What the judgement does without stands in the certificate, which is read for it. */
+function missingOf(doc) {
+  const digest = doc.artifacts?.['certificate.json']?.digest,
+    box = el('div');
+  if (digest)
+    getText(`/v1/artifacts/${encodeURIComponent(digest)}`).then(
+      (text) => replace(box, text.length < MAX_CERTIFICATE ? safely(() => missingList(JSON.parse(text))) : null),
+      (e) => replace(box, el('p', { class: 'small muted' }, `Its certificate could not be read: ${e.message}`)),
+    );
+  return box;
 }
 
 function verdictPanel(doc) {
@@ -55,7 +68,7 @@ function verdictPanel(doc) {
     ),
     v.text && v.text !== v.for_person ? el('p', null, v.text) : null,
     v.code === 'ok'
-      ? el('div', null, el('h3', null, 'Why it can be trusted'), checkList(doc))
+      ? el('div', null, el('h3', null, `Why it can be trusted: ${checksSummary(checksOf(doc))}`), checkList(doc), missingOf(doc))
       : el('p', { class: 'small muted' }, `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.for_generator ?? ''}`),
     marks.size ? excerpt(doc.candidate?.language, doc.candidate?.source ?? '', marks) : null,
     rows.length

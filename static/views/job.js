@@ -7,7 +7,7 @@ import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
-import { checkList, checksOf } from './trust.js';
+import { checkList, checksOf, checksSummary } from './trust.js';
 import {
   bestFigure,
   button,
@@ -78,9 +78,7 @@ function outcome(job) {
 /** What won, and why it can be believed: the phases that the best one went through. */
 function winner(job, shape, record) {
   const best = job.best.get(shape?.shape_hash),
-    checks = record ? checksOf(record) : [],
-    done = checks.filter((c) => !c.skipped),
-    passed = done.filter((c) => c.good).length;
+    checks = record ? checksOf(record) : [];
   return [
     outcome(job),
     el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
@@ -101,7 +99,7 @@ function winner(job, shape, record) {
       ? el(
           'details',
           { dataset: { key: 'why' }, open: true },
-          el('summary', null, 'Why it can be trusted', checks.length ? `: ${passed} of ${done.length} checks passed` : ''),
+          el('summary', null, 'Why it can be trusted', checks.length ? `: ${checksSummary(checks)}` : ''),
           checkList(record),
           el(
             'p',

@@ -193,6 +193,7 @@ async function kernels(context, base, fake, complaints) {
   await until(async () => (await rows(page, 'Kernels')) === 1, 'search');
   await page.goto(`${base}${PAGES.kernel}`);
   await until(async () => (await text(page, '.stamp')) === '✓ signed', 'the signature is checked in the browser');
+  await until(async () => (await text(page, '#main')).includes('no audit of the launches'), 'what the certificate does without');
   await page.getByLabel('Check against a key').fill('RWQ' + 'A'.repeat(53));
   await until(async () => /bad/.test(await text(page, '.stamp')), 'another key does not fit');
   fake.certificate = Buffer.concat([fake.certificate, Buffer.from(' ')]);
@@ -235,6 +236,7 @@ async function candidates(context, base, complaints) {
   );
   await page.goto(`${base}${PAGES.candidate}`);
   await until(async () => (await page.locator('.plot canvas').count()) === 2, 'histogram and pairs');
+  ok(/1 not done[^]*audit\s+– not done: /.test(await text(page, '[aria-label="Verdict"]')), 'what was not done is not called checked');
   ok((await page.locator('svg[aria-label^="Roofline"]').count()) === 1, 'the roofline');
   for (const [what, times] of [
     ['graph-rotated', 2],

@@ -220,6 +220,7 @@ export class Documents {
       phases: [
         { mode: 'triage', phase: w, ms: 1.5 },
         { mode: 'triage', phase: 'compile', ms: 300, verdict: 'ok' },
+        { mode: 'full', phase: 'audit', ms: 3, verdict: 'ok', not_done: w },
         { mode: 'retest', phase: 'emulate', ms: 60, verdict: ok ? 'ok' : 'out_of_bounds' },
       ],
       links: {},
@@ -310,6 +311,7 @@ export class Documents {
         },
       ],
       calibration: { copy_bytes_per_ns: 4090, read_bytes_per_ns: 4300, sm_clock_mhz: 1980, node_ns: 1300 },
+      needs: { asked: ['audit'], missing: [{ need: 'audit', why: `no audit of the launches: ${w}` }] },
       sandbox: { level: 'isolated', seccomp: true, landlock: true, namespaces: true, limits: true },
       device: { kind: 'cuda', name: `card ${w}`, uuid: 'GPU-0', driver: '580', target: 'sm_90a' },
       toolkit: { version: '13.0' },

@@ -12,6 +12,7 @@ import { tokenize } from './static/lib/tokens.js';
 import { offendingLines } from './static/views/code.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
+import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
 import { tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
@@ -274,6 +275,25 @@ is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [
   ['op', [['a', 2]]],
   ['target', [['x', 1]]],
 ]);
+
+// ---- what was not done is not "checked"; what was done to a sample of the blocks says so
+const judgedBy = (phases, evidence = 'measured') => checksOf({ figures: { evidence }, phases: phases.map(([phase, more]) => ({ phase, ms: 1, verdict: 'ok', ...more })) });
+const sampled = { steps: [{ kernel: 'k', blocks: 40, of: 512 }], smaller: { shown: true, axes: { B: 1 } } };
+is(checksSummary(judgedBy([['emulate', { blocks_emulated: 512, blocks_of_all: 512 }], ['audit', {}]])), '2 of 2 checks passed');
+is(checksSummary(judgedBy([['emulate', { note: 'wgmma is not known' }], ['audit', { not_done: 'no libcupti' }], ['time', {}]])), '1 of 3 checks passed, 2 not done');
+is(checksSummary(judgedBy([['emulate', { blocks_emulated: 40, blocks_of_all: 512, sampled }], ['correct', { sampled }], ['time', {}]])), '1 of 3 checks passed, 2 on a sample of the blocks');
+is(checksSummary(judgedBy([['time', { not_done: 'x' }], ['compile', {}]], 'emulated')), '1 of 1 checks passed');
+is(judgedBy([['emulate', { note: 'first it did not run', mode: 'triage' }], ['emulate', { mode: 'retest', blocks_emulated: 2, blocks_of_all: 2 }]]).map((c) => [c.notDone, c.sample, c.again]), [
+  [null, null, true],
+]);
+is(judgedBy([['correct', { sampled }]])[0].sample, { blocks: 40, of: 512, smaller: { B: 1 } });
+is(judgedBy([['audit', { verdict: 'timers_disagree', not_done: 'x' }]])[0].good, false);
+is([notDone({ note: {} }), notDone(null), notDone({ note: '', not_done: 'b' })], [null, null, 'b']);
+is(needsMissing({ needs: { asked: ['audit'], missing: [{ need: 'audit', why: 'no' }, null] } }), [
+  { need: 'audit', why: 'no' },
+  { need: '?', why: '' },
+]);
+is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
 
 // ---- every module loads, with all that it imports
 for (const folder of ['lib', 'views', 'vendor'])
