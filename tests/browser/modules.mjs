@@ -258,6 +258,28 @@ is(
   ),
   [1, 4],
 );
+const shapesOf = (tps, batches, more = [{}]) =>
+  tps.flatMap((tp) =>
+    batches.flatMap((B) =>
+      ['in', 'out'].flatMap((what) =>
+        more.map((m, i) => ({
+          shape_hash: `${tp}-${B}-${what}-${i}`,
+          shape: { op: 'gemm', axes: { B, N: 4096 / tp, ...m }, dtypes: { io: 'bf16' }, target: 'sm_90a' },
+          launches: [{ what, tp, batch: B }],
+        })),
+      ),
+    ),
+  );
+for (const [list, names] of [
+  [shapesOf([8], [1, 4]), ['gemm · in', 'gemm · out']],
+  [shapesOf([4, 8], [1, 4]), ['gemm · in · tp 4', 'gemm · out · tp 4', 'gemm · in · tp 8', 'gemm · out · tp 8']],
+  [shapesOf([8], [1], [{ slots: 1 }, { slots: 2 }]), ['in', 'out'].flatMap((w) => [1, 2].map((n) => `gemm · ${w} · B=1 N=512 slots=${n}`))],
+  [shapesOf([8], [1], [{}, {}]), null],
+]) {
+  const grid = gridOf(list);
+  is(grid.rows.flatMap(([, cells]) => [...cells.values()].map((s) => s.shape_hash)).sort(), list.map((s) => s.shape_hash).sort());
+  if (names) is(grid.rows.map(([name]) => name), names);
+}
 is(
   searchData([
     { id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 },
