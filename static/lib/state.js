@@ -29,6 +29,8 @@ export const newState = () => ({
   lessonTick: 0,
   kernelTick: 0,
   spending: null,
+  liveAsOf: Infinity,
+  liveMore: false,
 });
 
 export const ended = (job) => ENDED.has(job?.state);

@@ -99,7 +99,8 @@ function tiles(state) {
   const week = (key) => days.reduce((n, d) => n + (Number(d[key]) || 0), 0);
   const kernels = [...state.kernels.values()],
     measured = kernels.filter(isMeasured).length,
-    plus = state.kernelsNext ? '+' : '';
+    plus = state.kernelsNext ? '+' : '',
+    newest = state.kernelsNext ? `; of the newest ${kernels.length}` : '';
   const well = state.devices.filter((d) => d.healthy !== false).length;
   const tile = (figure, label, sub, href) =>
     el(href ? 'a' : 'div', { class: 'tile', href }, el('b', null, figure), el('span', null, label), sub ? el('small', null, sub) : null);
@@ -108,17 +109,17 @@ function tiles(state) {
     cards = state.devices.filter((d) => d.kind === 'cuda').length;
   return [
     tile(
-      jobs.filter((j) => j.state === 'running').length,
+      `${jobs.filter((j) => j.state === 'running').length}${state.liveMore ? '+' : ''}`,
       'jobs running',
-      `${queued ? `${queued} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
+      `${queued ? `${queued}${state.liveMore ? '+' : ''} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
     ),
     tile(
       won ? `${won.measured ? '' : '≈ '}${speedupText(won)}` : '–',
       'typical speed-up',
-      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${speedupText({ median: won.most })}` : 'nothing beat its baseline yet',
+      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${speedupText({ median: won.most })}${newest}` : 'nothing beat its baseline yet',
       '#/kernels',
     ),
-    tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated`, '#/kernels'),
+    tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated${newest}`, '#/kernels'),
     tile(
       today ? seconds(today.gpu_seconds) : '–',
       'GPU time today',

@@ -182,6 +182,23 @@ async function submitting(context, base, fake, complaints) {
   await page.close();
 }
 
+/** Figures are of all that runs and waits, not of the page that came first. */
+async function counts(context, base, fake, complaints) {
+  const waiting = Array.from({ length: 171 }, (_, i) => ({ ...fake.jobDoc(`job_wait${i}`, 'queued', 'rmsnorm'), shapes: [] }));
+  const had = [...fake.jobs.values()],
+    running = had.filter((j) => j.state === 'running').length,
+    queued = had.filter((j) => j.state === 'queued').length + waiting.length;
+  fake.jobs = new Map([...waiting, ...had].map((j) => [j.id, j]));
+  const page = await watched(context, complaints);
+  await page.goto(base);
+  await live(page);
+  await until(async () => (await text(page, '.tile')).includes(`${queued} queued`), 'all that wait');
+  is(await text(page, '.tile b'), String(running), 'all that run');
+  ok((await page.locator('[aria-label="Ended jobs"] tbody tr').count()) > 0, 'ended ones, however many wait');
+  fake.jobs = new Map(had.map((j) => [j.id, j]));
+  await page.close();
+}
+
 /** Signature and digests are checked here; a foreign key is told; an admin withdraws and brings back. */
 async function kernels(context, base, fake, complaints) {
   const page = await watched(context, complaints);
@@ -282,7 +299,7 @@ finish(async () => {
   const chromiumBrowser = await browser(modules, chromium);
   const context = await chromiumBrowser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
   const complaints = [];
-  const steps = [everyPage, liveUpdates, keyboard, submitting, kernels];
+  const steps = [everyPage, counts, liveUpdates, keyboard, submitting, kernels];
   for (const step of steps.filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) {
     const t = Date.now();
     await step(context, base, fake, complaints);

@@ -166,7 +166,10 @@ export class Fake extends Documents {
     else if (what === 'jobs' && one) {
       if (this.jobs.has(one)) json({ ...this.jobs.get(one), as_of: this.lastId });
       else problem(404, this.words);
-    } else if (what === 'jobs') page('jobs', [...this.jobs.values()]);
+    } else if (what === 'jobs') {
+      const wanted = { live: ['queued', 'running'], ended: ['done', 'failed', 'cancelled'] }[url.searchParams.get('state')];
+      page('jobs', [...this.jobs.values()].filter((j) => !wanted || wanted.includes(j.state)));
+    }
     else if (what === 'kernels' && sub === 'candidates')
       json({
         shape_hash: one,

@@ -13,7 +13,7 @@ import { offendingLines } from './static/views/code.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
 import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
-import { tagTree } from './static/views/knowledge.js';
+import { howMany, tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
 import * as F from './static/lib/format.js';
@@ -293,6 +293,7 @@ is(
     [4, null, 6],
   ],
 );
+is([howMany(1, null, 50), howMany(50, null, 50), howMany(50, 'x', Infinity), howMany(70, null, Infinity)], ['1 lesson', '50+ lessons', '50+ lessons', '70 lessons']);
 is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [
   ['op', [['a', 2]]],
   ['target', [['x', 1]]],
