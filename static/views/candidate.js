@@ -230,7 +230,8 @@ function params(before, after) {
 }
 
 const stillJudged = (doc) => !doc.verdict;
-const HELD = 'implausible';
+/** What waits for an admin: only what the judge itself held, and nobody has decided on. */
+export const isHeld = (doc) => doc?.verdict?.code === 'implausible' && doc.verdict.detail?.held === true && !doc.decision;
 
 export function candidate(ctx, id) {
   const head = el('div'),
@@ -243,14 +244,30 @@ export function candidate(ctx, id) {
     liveSign = '',
     gone = false;
 
-  const decide = (what) => async () => {
-    try {
-      await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`);
-      await load();
-    } catch (e) {
-      ctx.tell(e);
-    }
-  };
+  /** An admin's decision, with the reason that stands beside it from then on. */
+  function decision() {
+    const reason = el('input', { type: 'text', id: 'decide-reason', maxlength: 500, autocomplete: 'off' });
+    const decide = (what) => async () => {
+      if (!reason.value.trim()) {
+        reason.setAttribute('aria-invalid', 'true');
+        reason.focus();
+        return;
+      }
+      try {
+        await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`, { reason: reason.value.trim() });
+        await load();
+      } catch (e) {
+        ctx.tell(e);
+      }
+    };
+    return el(
+      'div',
+      null,
+      el('p', { class: 'small' }, 'It is held until an admin decides.'),
+      el('div', { class: 'field' }, el('label', { for: 'decide-reason' }, 'Reason'), reason),
+      el('div', { class: 'row wrap' }, button('Release', decide('release')), button('Refuse', decide('refuse'), { class: 'small danger' })),
+    );
+  }
 
   function heading() {
     const c = doc.candidate ?? {},
@@ -311,15 +328,7 @@ export function candidate(ctx, id) {
             ],
             ['kernel', doc.verdict?.code === 'ok' && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
           ]),
-          doc.verdict?.code === HELD && !doc.decision
-            ? el(
-                'div',
-                { class: 'row wrap' },
-                el('p', { class: 'small' }, 'It is held until an admin decides.'),
-                button('Release', decide('release')),
-                button('Refuse', decide('refuse'), { class: 'small danger' }),
-              )
-            : null,
+          isHeld(doc) ? decision() : null,
         ),
       ),
       safely(() => timingPanels(f, s, f, close)),
@@ -352,7 +361,7 @@ export function candidate(ctx, id) {
       if (gone) return;
       loadedAt = fresh.as_of ?? 0;
       takeCandidate(ctx.state, fresh.job, fresh, fresh.as_of);
-      const same = doc && JSON.stringify(doc.verdict) === JSON.stringify(fresh.verdict) && doc.state === fresh.state;
+      const same = doc && ['verdict', 'decision', 'state'].every((k) => JSON.stringify(doc[k]) === JSON.stringify(fresh[k]));
       doc = fresh;
       if (!ctx.state.jobs.has(doc.job)) await ctx.feed.readJob(doc.job).catch(() => {});
       if (!same && !gone) draw();

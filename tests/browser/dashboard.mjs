@@ -239,7 +239,7 @@ async function kernels(context, base, fake, complaints) {
   await page.close();
 }
 
-async function candidates(context, base, complaints) {
+async function candidates(context, base, fake, complaints) {
   const page = await watched(context, complaints);
   await page.goto(`${base}${PAGES.rejected}`);
   await until(async () => (await page.locator('.code tr.hit').count()) >= 2, 'the offending line is marked');
@@ -261,6 +261,17 @@ async function candidates(context, base, complaints) {
     ['eager', 2],
   ])
     ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
+  await page.goto(`${base}#/candidates/${candidateId(8)}`);
+  await until(async () => (await text(page, '#main h1')).includes(candidateId(8).slice(-8)), 'one that is not believed');
+  is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'and that nobody holds');
+  await page.goto(`${base}#/candidates/${candidateId(7)}`);
+  await page.getByRole('button', { name: 'Refuse' }).click();
+  is(await page.evaluate(() => document.activeElement.id), 'decide-reason', 'a decision has a reason');
+  await page.getByLabel('Reason').fill('too good');
+  await page.getByRole('button', { name: 'Refuse' }).click();
+  await until(async () => (await text(page, '#main')).includes('refused by') && (await text(page, '#main')).includes('too good'), 'decided');
+  is(fake.posted.at(-1), [`/v1/candidates/${candidateId(7)}/refuse`, { reason: 'too good' }], 'with its reason');
+  is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'once');
   await page.close();
 }
 
@@ -305,7 +316,7 @@ finish(async () => {
     await step(context, base, fake, complaints);
     if (process.env.VERBOSE) console.log(step.name, Date.now() - t);
   }
-  await candidates(context, base, complaints);
+  await candidates(context, base, fake, complaints);
   await honestly(context, base, fake, complaints);
   await withToken(chromiumBrowser, base, fake, complaints);
   is(complaints, [], 'the browser has nothing to complain about (content policy included)');

@@ -242,8 +242,12 @@ export class Documents {
             for_person: 'The kernel touches memory outside its buffers.',
             for_generator: w,
             detail: { source_line: 7, buffer: w, log: `candidate.cu(7): error: ${w}\n` },
+            ...(name === candidateId(7) || name === candidateId(8)
+              ? { code: 'implausible', fault: 'nobody', detail: name === candidateId(7) ? { held: true, why: w } : null }
+              : {}),
           },
       figures: ok ? measured(w) : null,
+      decision: this.decided?.[name],
     };
   }
   certificateDoc() {

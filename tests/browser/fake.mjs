@@ -288,6 +288,9 @@ export class Fake extends Documents {
           ],
         });
       else json({ ...this.jobs.get('job_live'), as_of: this.lastId }, 202);
+    } else if (sub === 'refuse') {
+      this.decided = { [one]: { decision: 'refused', by: this.words, reason: doc?.reason } };
+      json({ as_of: this.lastId });
     } else if (sub === 'quarantine' || sub === 'restore') {
       this.shelfState = sub === 'quarantine' ? 'quarantined' : 'verified';
       json({ as_of: this.lastId });

@@ -10,6 +10,7 @@ import { diffLines, hunks } from './static/lib/diff.js';
 import { readKey, verify } from './static/lib/minisign.js';
 import { tokenize } from './static/lib/tokens.js';
 import { offendingLines } from './static/views/code.js';
+import { isHeld } from './static/views/candidate.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
 import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
@@ -317,6 +318,11 @@ is(needsMissing({ needs: { asked: ['audit'], missing: [{ need: 'audit', why: 'no
   { need: '?', why: '' },
 ]);
 is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
+
+// ---- an admin is asked for what is held alone
+const verdict = (code, detail) => ({ verdict: { code, detail } });
+is([isHeld(verdict('implausible', { held: true })), isHeld({ ...verdict('implausible', { held: true }), decision: { decision: 'refused' } })], [true, false]);
+for (const doc of [verdict('implausible'), verdict('implausible', { held: 'true' }), verdict('ok', { held: true }), {}, null]) is(isHeld(doc), false);
 
 // ---- every module loads, with all that it imports
 for (const folder of ['lib', 'views', 'vendor'])
