@@ -1,5 +1,6 @@
 // The dashboard in a real browser, against a service of our own that feeds it hostile text, cuts its streams and asks for a token.
 // Usage: node dashboard.mjs STATIC_DIR MODULES_DIR CHROMIUM
+import { minisign, publicKey } from './documents.mjs';
 import { candidateId, EVIL, Fake, hash, PAGES } from './fake.mjs';
 import { axe, browser, finish, is, live, ok, settled, text, until, watched } from './tools.mjs';
 
@@ -213,6 +214,16 @@ async function kernels(context, base, fake, complaints) {
   await until(async () => (await text(page, '#main')).includes('no audit of the launches'), 'what the certificate does without');
   await page.getByLabel('Check against a key').fill('RWQ' + 'A'.repeat(53));
   await until(async () => /bad/.test(await text(page, '.stamp')), 'another key does not fit');
+  await page.getByLabel('Check against a key').fill('RWQ');
+  await until(async () => (await text(page, '.stamp')) === 'signature not checked', 'half a key: the stamp of the one before is gone');
+  await page.getByLabel('Check against a key').fill(publicKey.split('\n')[1]);
+  await until(async () => (await text(page, '.stamp')) === '✓ signed, by your key', 'a pinned key');
+  const had = [fake.certificate, fake.signature];
+  fake.certificate = Buffer.from(JSON.stringify({ ...fake.certificateDoc(), shape_hash: hash('kernel1') }));
+  fake.signature = minisign(fake.certificate, `timestamp:1 file:certificate.json shape:${hash('kernel1')}`);
+  await page.reload();
+  await until(async () => (await text(page, '.stamp')).includes('another shape'), 'a certificate of another shape, signed well');
+  [fake.certificate, fake.signature] = had;
   fake.certificate = Buffer.concat([fake.certificate, Buffer.from(' ')]);
   await page.reload();
   await until(async () => /bad/.test(await text(page, '.stamp')), 'a changed byte is found');

@@ -66,7 +66,7 @@ export class Fake extends Documents {
     this.certificate = Buffer.from(JSON.stringify(this.certificateDoc()));
     this.signature = minisign(
       this.certificate,
-      `timestamp:1 file:certificate.json ${words === EVIL ? '<script>window.pwned=1</script>' : ''}`,
+      `timestamp:1 file:certificate.json shape:${hash('kernel0')} ${words === EVIL ? '<script>window.pwned=1</script>' : ''}`,
     );
     this.server = http.createServer((request, response) => this.answer(request, response));
   }

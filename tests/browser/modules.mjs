@@ -14,6 +14,7 @@ import { isHeld } from './static/views/candidate.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
 import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
+import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
 import { howMany, tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
@@ -177,6 +178,27 @@ is((await verify(data, sign('said'), key)).comment, 'said');
 is(await judged(Buffer.from('{"a":2}'), sign('c'), key), [true, false]);
 is(await judged(data, sign('c').replace('trusted comment: c', 'trusted comment: d'), key), [true, false]);
 is(await judged(data, sign('c'), key.replace(/.{10}\n$/, 'AAAAAAAAAA\n')), [true, false]);
+// a certificate of another shape, signed well, is not the one of this address
+{
+  const ours = 'a'.repeat(64),
+    other = 'b'.repeat(64);
+  for (const [address, certified, comment, kind] of [
+    [ours, ours, `timestamp:1 file:certificate.json shape:${ours} target:sm_90a`, 'good'],
+    [ours, other, `timestamp:1 shape:${other}`, 'bad'],
+    [ours, ours, `shape:${other} shape:${ours}`, 'bad'],
+    [ours, other, `shape:${ours}`, 'bad'],
+    [ours, undefined, `shape:${ours}`, 'bad'],
+    [ours, ours, 'timestamp:1', 'good'],
+  ]) {
+    const result = await verify(data, sign(comment), key);
+    is(result.good, true);
+    is(outcomeOf(result, wrongShape(address, { shape_hash: certified }, result.comment), true).kind, kind);
+  }
+  is(outcomeOf({ checked: true, good: false, why: 'x' }, null, true).kind, 'bad');
+  is(outcomeOf({ checked: false, why: 'x' }, null, true).kind, 'doubt');
+  is(outcomeOf({ checked: false, why: 'x' }, wrongShape(ours, null), true).kind, 'bad');
+  is([...commentFields('a:b:c x :y z:')], [['a', 'b:c'], ['z', '']]);
+}
 for (const bad of ['', 'x', sign('c').slice(0, 60)]) is(await judged(data, bad, key), [true, false]);
 for (const bad of ['', 'x', 'RWRW', sign('c')]) is(readKey(bad), null);
 
