@@ -160,7 +160,7 @@ void comparison_done(struct comparison *c)
 
 /* ---- of a round ---- */
 
-static json_t *regime_record(const struct judge *j, int r, const struct compare_result *worst)
+json_t *regime_encode(const struct judge *j, int r, const struct compare_result *worst)
 {
     json_t *doc = json_object(), *tensors = json_array();
     bool hidden = inputs_regime_hidden(j->op, r);
@@ -204,7 +204,7 @@ static bool settle(struct comparison *c, json_t *records, struct verdict *v, str
     comparison_start(c);
     comparison_done(c);
     STEP(comparison_judge(c, "correct", v, err));
-    json_array_append_new(records, regime_record(j, c->regime, c->results));
+    json_array_append_new(records, regime_encode(j, c->regime, c->results));
     regime_used(j, c->regime);
     return true;
 }
