@@ -16,6 +16,20 @@ export const speedupText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
 /** An estimate has no interval: its ends are equal. */
 export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(3)} to ${s.high.toFixed(3)}` : '');
 
+/** What a speed-up is over, where that is not the operator's baseline: a job may bring one as slow as it likes. */
+export const overText = (best, job) =>
+  typeof best?.own_baseline === 'string' || (job?.baseline && typeof job.baseline === 'object') ? "over the job's own baseline" : '';
+
+/** What the best of a job with its own baseline came to beside the operator's; '' for other jobs. */
+export function servingText(job, shape) {
+  const s = shape?.serving;
+  if (!overText(shape?.best, job)) return '';
+  if (!s || typeof s !== 'object') return "Nothing of it is served yet: its best is judged beside the operator's baseline once the search is over.";
+  const figure = speedup(s);
+  return `${s.served === true ? 'Served' : 'Not served'}: beside the operator's baseline ${
+    figure ? `${isMeasured(s) ? '' : '≈ '}${speedupText(figure)}, ${evidenceWord(s)}, ` : ''}verdict ${String(s.verdict ?? '?').slice(0, 60)}.`;
+}
+
 const scale = (value, steps) => {
   for (const [below, unit, name] of steps) {
     if (value < below) return `${(value / unit).toFixed(unit === 1 || value / unit >= 100 ? 0 : value / unit >= 10 ? 1 : 2)} ${name}`;

@@ -1,7 +1,7 @@
 // A candidate: what it is, what the judge said and why, what it costs and how it compares.
 import { get, getText, post } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
-import { ago, bytes, count, duration, KINDS, number, percent, shapeText, speedup, timeText, verdictKind } from '../lib/format.js';
+import { ago, bytes, count, duration, KINDS, number, overText, percent, shapeText, speedup, timeText, verdictKind } from '../lib/format.js';
 import { takeCandidate, workOf } from '../lib/state.js';
 import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
@@ -303,10 +303,10 @@ export function candidate(ctx, id) {
           { class: 'panel', 'aria-label': 'Figures' },
           el('h2', null, 'Figures'),
           f?.time_ns > 0
-            ? bestFigure({ ...f, is_baseline: doc.is_baseline })
+            ? bestFigure({ ...f, is_baseline: doc.is_baseline }, overText(f))
             : el('p', { class: 'muted' }, 'No time: it did not come so far.'),
           facts([
-            ['baseline', !doc.is_baseline && f?.baseline_ns > 0 && timeText(f, f.baseline_ns)],
+            [overText(f) ? "the job's own baseline" : 'baseline', !doc.is_baseline && f?.baseline_ns > 0 && timeText(f, f.baseline_ns)],
             ['decided', f?.decision && `${f.decision}${f.statistics?.pairs ? `, by ${count(f.statistics.pairs)} pairs at ${percent(f.statistics.confidence)} confidence` : ''}`],
             ['device', doc.device?.name],
             ['bound by', f?.bound],
@@ -326,7 +326,7 @@ export function candidate(ctx, id) {
                 ? doc.candidate.lessons.map((l, i) => [i ? ', ' : '', link(`#/knowledge/${encodeURIComponent(l)}`, String(l).slice(-8))])
                 : null,
             ],
-            ['kernel', doc.verdict?.code === 'ok' && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
+            ['kernel', doc.verdict?.code === 'ok' && !overText(f) && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
           ]),
           isHeld(doc) ? decision() : null,
         ),

@@ -2,7 +2,7 @@
 import { get, post } from '../lib/api.js';
 import { el, part } from '../lib/dom.js';
 import { LongTable } from '../lib/table.js';
-import { ago, KINDS, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
+import { ago, KINDS, overText, servingText, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
@@ -69,7 +69,7 @@ function outcome(job) {
     'p',
     null,
     el('b', null, `${beaten.length} of ${shapes.length} shapes`),
-    ' have a kernel that is faster than the baseline',
+    ` have a kernel that is faster than ${overText(null, job) ? "the job's own baseline" : 'the baseline'}`,
     list.length ? `: ${all ? '' : '≈ '}${speedupText({ median: Math.min(...list) })} to ${speedupText({ median: Math.max(...list) })}` : '',
     '. Of the shape chosen below:',
   );
@@ -82,7 +82,8 @@ function winner(job, shape, record) {
   return [
     outcome(job),
     el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
-    bestFigure(best),
+    bestFigure(best, overText(best, job)),
+    best && overText(best, job) ? el('p', { class: shape.serving?.served === true ? null : 'warn' }, servingText(job, shape)) : null,
     best
       ? el(
           'p',
@@ -91,8 +92,7 @@ function winner(job, shape, record) {
             candidateHref(best.candidate),
             best.is_baseline ? 'the baseline itself: nothing beat it yet' : 'its source, verdict and figures',
           ),
-          ' · ',
-          link(kernelHref(shape.shape_hash), 'certificate and files'),
+          overText(best, job) && shape.serving?.served !== true ? null : [' · ', link(kernelHref(shape.shape_hash), 'certificate and files')],
         )
       : null,
     record
@@ -162,7 +162,7 @@ export function job(ctx, id) {
       ? panel(
           'Shapes',
           null,
-          el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'),
+          el('p', { class: 'small muted' }, `Speed-up ${overText(null, shown) || 'over the baseline of each shape'}. Choose one to see its search.`),
           shapeGrid(shown, shapeNow()?.shape_hash, (hash) => {
             chosen = hash;
             asked.best = null;
@@ -339,7 +339,7 @@ export function job(ctx, id) {
         s = shapeNow();
       head.update(`${shown.state} ${JSON.stringify(shown.error ?? 0)} ${Math.floor(Date.now() / 60000)}`);
       const best = shown.best.get(s?.shape_hash);
-      top.update(`${s?.shape_hash} ${s?.why_ended} ${JSON.stringify(best ?? 0)} ${record?.id} ${record?.state}`);
+      top.update(`${s?.shape_hash} ${s?.why_ended} ${JSON.stringify(s?.serving ?? 0)} ${JSON.stringify(best ?? 0)} ${record?.id} ${record?.state}`);
       spent.update(
         `${work.judged} ${JSON.stringify(shown.spent)} ${shown.state} ${work.now?.id} ${work.now?.phase} ${work.now?.phaseMode}`,
         work.judged,

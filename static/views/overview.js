@@ -1,6 +1,6 @@
 // What runs, what won last, why it can be trusted, what it cost.
 import { el, part } from '../lib/dom.js';
-import { ago, axesText, count, isMeasured, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
+import { ago, axesText, count, isMeasured, overText, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
 import { ended, progressOf, sortedJobs } from '../lib/state.js';
 import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progressBar, sparkline, stateBadge, table } from './parts.js';
 import { PHASES, phaseWords } from './trust.js';
@@ -54,6 +54,7 @@ function jobCard(state, job) {
         'How the best speed-up moved',
       ),
     ),
+    best && overText(best, job) ? el('p', { class: 'small warn' }, overText(best, job)) : null,
     progressBar(progressOf(state, job), `Progress of the job ${job.id}`),
     el(
       'p',
@@ -86,7 +87,7 @@ function jobCard(state, job) {
 
 /** The middle one of the served speed-ups: of measurements, where there is one. */
 function typical(kernels) {
-  const beaten = kernels.filter((k) => !k.is_baseline && speedup(k)),
+  const beaten = kernels.filter((k) => !k.is_baseline && !overText(k) && speedup(k)),
     measured = beaten.filter(isMeasured),
     list = (measured.length ? measured : beaten).map((k) => speedup(k).median).sort((a, b) => a - b);
   return list.length ? { median: list[Math.floor(list.length / 2)], most: list.at(-1), count: list.length, measured: measured.length > 0 } : null;
@@ -139,9 +140,11 @@ function tiles(state) {
   ];
 }
 
-function shapeRows(state) {
+/** Of jobs that were measured beside the operators' baselines: speed-ups over a job's own are of another kind. */
+export function shapeRows(state) {
   const rows = new Map();
   for (const job of sortedJobs(state)) {
+    if (overText(null, job)) continue;
     for (const s of job.shapes ?? []) {
       const best = job.best.get(s.shape_hash);
       if (best && !rows.has(s.shape_hash))
@@ -167,7 +170,7 @@ function shapes(state) {
     { class: 'bars' },
     rows.map((r) => {
       const s = speedup(r.best),
-        moves = state.moves.get(r.hash) ?? [];
+        moves = (state.moves.get(r.hash) ?? []).filter((m) => !overText(m));
       return el(
         'li',
         null,
@@ -286,7 +289,7 @@ function endedJobs(state, jobs) {
           el('div', { class: 'mono small muted clip' }, shapesText(job)),
         ],
         stateBadge(job.state),
-        [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)],
+        [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best), overText(best, job) && el('div', { class: 'small muted' }, overText(best, job))],
         count(job.spent?.candidates ?? 0),
         seconds(job.spent?.gpu_seconds ?? 0),
         ago(job.finished ?? job.created),

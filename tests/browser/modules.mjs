@@ -15,6 +15,7 @@ import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
 import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
 import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
+import { shapeRows } from './static/views/overview.js';
 import { howMany, tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
@@ -340,6 +341,26 @@ is(needsMissing({ needs: { asked: ['audit'], missing: [{ need: 'audit', why: 'no
   { need: '?', why: '' },
 ]);
 is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
+
+// ---- a speed-up over a job's own baseline says so, wherever it stands
+{
+  const best = { candidate: 'c1', speedup: { median: 9 }, time_ns: 5, evidence: 'measured' },
+    shape = { shape_hash: H, shape: { op: 'scale', axes: {} }, best },
+    own = { id: 'job_own', state: 'done', baseline: { digest: 'd' }, shapes: [shape] };
+  is([F.overText(best, own), F.overText({ own_baseline: 'd' }), F.overText(best, { baseline: null }), F.overText(null, null)], ["over the job's own baseline", "over the job's own baseline", '', '']);
+  is(F.servingText({ baseline: null }, shape), '');
+  assert.match(F.servingText(own, shape), /^Nothing of it is served yet/);
+  is(F.servingText(own, { ...shape, serving: { served: false, verdict: 'not_faster', speedup: { median: 0.5 }, evidence: 'emulated' } }), "Not served: beside the operator's baseline ≈ 0.50×, estimate, verdict not_faster.");
+  is(F.servingText(own, { ...shape, serving: { served: true, verdict: 'ok', speedup: { median: 1.25 }, evidence: 'measured' } }), "Served: beside the operator's baseline 1.25×, measured, verdict ok.");
+  is(F.servingText(own, { ...shape, serving: { served: 'yes' } }), "Not served: beside the operator's baseline verdict ?.");
+  const at = S.newState();
+  S.takeJob(at, own, 1);
+  is(shapeRows(at), []);
+  S.takeEvent(at, 'shape.best', JSON.stringify({ id: 5, job: 'job_own', candidate: 'c2', shape_hash: H, stands_for: 'c1', served: true, speedup: { median: 1.2 } }));
+  is(at.jobs.get('job_own').best.get(H).candidate, 'c1'); // what is served stands for the best and does not replace it
+  S.takeJob(at, { ...own, id: 'job_b', baseline: undefined }, 6);
+  is(shapeRows(at).map((r) => r.job.id), ['job_b']);
+}
 
 // ---- an admin is asked for what is held alone
 const verdict = (code, detail) => ({ verdict: { code, detail } });
