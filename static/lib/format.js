@@ -75,6 +75,9 @@ export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
 /** A time with the mark that says that it is an estimate. */
 export const timeText = (doc, ns = doc?.time_ns) => (ns > 0 ? `${isMeasured(doc) ? '' : '≈ '}${duration(ns)}` : '–');
 
+/** The connection: words that are spoken when they change, and what is only seen, as it counts down. */
+export const connectionText = (name, seconds) => (name === 'waiting' ? ['reconnecting', `in ${seconds} s`] : [name, '']);
+
 /** By how much the service's clock is ahead of the browser's: ages are by the service's. */
 export const clock = { ahead_ms: 0 };
 export function ago(time) {

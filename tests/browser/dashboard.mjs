@@ -84,6 +84,13 @@ async function liveUpdates(context, base, fake, complaints) {
   await until(async () => (await text(page, '[aria-label="Candidates"]')).includes('<img src=x'), 'a hostile verdict, as text');
   const before = fake.lastId;
   fake.seen.lastIds.length = 0;
+  await page.evaluate(() => {
+    const pill = document.querySelector('#connection');
+    window.spoken = [];
+    new MutationObserver((all) => {
+      for (const m of all) if (!(m.target.nodeType === 1 ? m.target : m.target.parentElement)?.closest('[aria-hidden]')) window.spoken.push(pill.querySelector('b').textContent);
+    }).observe(pill, { subtree: true, childList: true, characterData: true });
+  });
   fake.refuse = true;
   fake.cut();
   await until(async () => /reconnecting|connecting/.test(await text(page, '#connection')), 'a lost connection is shown');
@@ -91,6 +98,8 @@ async function liveUpdates(context, base, fake, complaints) {
   fake.refuse = false;
   await live(page);
   await until(async () => (await rows(page, 'Candidates')) === had + 23, 'what came meanwhile, nothing twice');
+  const spoken = await page.evaluate(() => window.spoken);
+  ok(spoken.length > 0 && spoken.every((t) => !/[0-9]/.test(t)), `a screen reader hears states, not seconds: ${spoken}`);
   ok(fake.seen.lastIds.includes(String(before)), `resumed after event ${before}`);
   fake.jobs.get('job_live').state = 'done';
   fake.emit('job.done', 'job_live', { state: 'done' });
@@ -146,6 +155,8 @@ async function submitting(context, base, fake, complaints) {
   );
   await page.getByLabel('N', { exact: true }).fill('3072');
   await until(async () => (await hashText()) === hash(JSON.stringify({ R: 4, N: 3072 })), 'the shape hash as one types');
+  is(await page.locator('.hash[aria-live]').count(), 0, '64 digits are not read out');
+  is((await page.locator('fieldset [role=status]').first().textContent()).trim(), 'Hash ready.', 'that they are there is said');
   await page.getByLabel('Candidates').fill('13');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await until(async () => (await page.locator('[role=alert] .error').count()) === 1, 'refused');

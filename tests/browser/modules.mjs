@@ -362,6 +362,8 @@ is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
   is(shapeRows(at).map((r) => r.job.id), ['job_b']);
 }
 
+is([F.connectionText('waiting', 7), F.connectionText('live', 0)], [['reconnecting', 'in 7 s'], ['live', '']]);
+
 // ---- an admin is asked for what is held alone
 const verdict = (code, detail) => ({ verdict: { code, detail } });
 is([isHeld(verdict('implausible', { held: true })), isHeld({ ...verdict('implausible', { held: true }), decision: { decision: 'refused' } })], [true, false]);
