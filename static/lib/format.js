@@ -12,7 +12,9 @@ export function speedup(doc) {
   return null;
 }
 
-export const speedupText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
+export const factorText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
+/** The speed-up of a record, with the mark that says that it is an estimate. */
+export const speedupText = (doc) => (speedup(doc) ? `${isMeasured(doc) ? '' : '≈ '}${factorText(speedup(doc))}` : '–');
 /** An estimate has no interval: its ends are equal. */
 export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(3)} to ${s.high.toFixed(3)}` : '');
 
@@ -25,9 +27,8 @@ export function servingText(job, shape) {
   const s = shape?.serving;
   if (!overText(shape?.best, job)) return '';
   if (!s || typeof s !== 'object') return "Nothing of it is served yet: its best is judged beside the operator's baseline once the search is over.";
-  const figure = speedup(s);
   return `${s.served === true ? 'Served' : 'Not served'}: beside the operator's baseline ${
-    figure ? `${isMeasured(s) ? '' : '≈ '}${speedupText(figure)}, ${evidenceWord(s)}, ` : ''}verdict ${String(s.verdict ?? '?').slice(0, 60)}.`;
+    speedup(s) ? `${speedupText(s)}, ${evidenceWord(s)}, ` : ''}verdict ${String(s.verdict ?? '?').slice(0, 60)}.`;
 }
 
 const scale = (value, steps) => {

@@ -32,12 +32,12 @@ export function abstract(c) {
             c.device?.name ?? 'the card',
             ', the baseline takes ',
             el('b', null, duration(c.baseline_ns)),
-            `: ${speedupText(s)}${intervalText(s) ? ` (${intervalText(s)})` : ''}, measured.`,
+            `: ${speedupText(c)}${intervalText(s) ? ` (${intervalText(s)})` : ''}, measured.`,
           ]
         : [
             'The emulator ',
             el('b', null, 'estimates'),
-            ` ${duration(c.time_ns)} for it and ${duration(c.baseline_ns)} for the baseline (${speedupText(s)}). No card was there: these times are not measurements.`,
+            ` ${duration(c.time_ns)} for it and ${duration(c.baseline_ns)} for the baseline (${speedupText(c)}). No card was there: these times are not measurements.`,
           ],
     ),
     el(
@@ -171,6 +171,7 @@ const rules = (c) =>
 
 const retest = (c) => {
   const p = phase(c, 'retest');
+  const estimated = isMeasured(c) ? '' : '≈ ';
   if (!p) return el('p', null, 'There was no retest: only what is to be served as faster is judged again.');
   return [
     el('p', null, 'Each occasion has processes, seeds, buffers and inputs of its own; no seed stands twice.'),
@@ -181,15 +182,15 @@ const retest = (c) => {
         `${i + 1}${p.published === i ? ' (published)' : ''}`,
         `${isMeasured(c) ? '' : '≈ '}${duration(o.candidate_ns)}`,
         `${isMeasured(c) ? '' : '≈ '}${duration(o.baseline_ns)}`,
-        speedupText(o.ratio?.median > 0 ? o.ratio : null),
+        speedupText({ speedup: o.ratio, evidence: c.evidence }),
         o.decision ?? '',
         o.regimes?.length ?? '',
       ]),
     ),
     facts([
       ['published', p.published === 'pooled' ? 'the pairs of all occasions together' : typeof p.published === 'string' ? p.published : null],
-      ['ratio before the retest', p.ratio_before && `${number(p.ratio_before)}×`],
-      ['ratio by the retest', p.ratio && `${number(p.ratio)}×`],
+      ['ratio before the retest', p.ratio_before && `${estimated}${number(p.ratio_before)}×`],
+      ['ratio by the retest', p.ratio && `${estimated}${number(p.ratio)}×`],
     ]),
   ];
 };
@@ -275,7 +276,7 @@ export function report(c, check) {
       planTable(c.plan),
     ]),
     part('Result', () => [
-      el('p', { class: 'best-figure' }, speedupText(speedup(c)), ' ', evidenceBadge(c)),
+      el('p', { class: 'best-figure' }, speedupText(c), ' ', evidenceBadge(c)),
       facts([
         ['time', timeText(c)],
         ['baseline', timeText(c, c.baseline_ns)],

@@ -2,7 +2,7 @@
 import { get, post } from '../lib/api.js';
 import { el, part } from '../lib/dom.js';
 import { LongTable } from '../lib/table.js';
-import { ago, KINDS, overText, servingText, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
+import { ago, factorText, KINDS, overText, servingText, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
@@ -70,7 +70,7 @@ function outcome(job) {
     null,
     el('b', null, `${beaten.length} of ${shapes.length} shapes`),
     ` have a kernel that is faster than ${overText(null, job) ? "the job's own baseline" : 'the baseline'}`,
-    list.length ? `: ${all ? '' : '≈ '}${speedupText({ median: Math.min(...list) })} to ${speedupText({ median: Math.max(...list) })}` : '',
+    list.length ? `: ${all ? '' : '≈ '}${factorText({ median: Math.min(...list) })} to ${all ? '' : '≈ '}${factorText({ median: Math.max(...list) })}` : '',
     '. Of the shape chosen below:',
   );
 }
@@ -124,7 +124,7 @@ const columns = [
       }),
   },
   { title: 'Verdict', cell: (c) => verdictBadge(c.verdict, c.phase) },
-  { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(speedup(c)) },
+  { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(c) },
   { title: 'Time', cls: 'num', cell: (c) => timeText(c) },
   { title: 'Evidence', cell: (c) => evidenceBadge(c) },
   { title: 'Why', cls: 'why', cell: (c) => (c.verdict && !['ok'].includes(c.verdict) && c.text ? c.text : (c.notes ?? '')).slice(0, 300) },

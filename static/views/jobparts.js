@@ -53,7 +53,7 @@ export function shapeGrid(job, chosen, choose) {
     if (!s) return el('td', null);
     const best = job.best.get(s.shape_hash),
       m = speedup(best)?.median;
-    const say = m ? `${speedupText({ median: m })}` : s.state === 'failed' ? 'failed' : s.state === 'waiting' ? 'waits' : (s.state ?? '');
+    const say = m ? speedupText(best) : s.state === 'failed' ? 'failed' : s.state === 'waiting' ? 'waits' : (s.state ?? '');
     return el(
       'td',
       { class: `heat h${bucket(m)}` },
@@ -225,7 +225,7 @@ export class Lineage {
       el('span', { class: `mark ${kind}`, title: c.verdict ?? 'being judged' }, KINDS[kind].mark),
       ' ',
       link(candidateHref(c.id), c.baseline ? 'baseline' : `#${c.number}`, { dataset: { key: `tree-${c.id}` } }),
-      s && !c.baseline ? [' ', el('b', null, speedupText(s))] : null,
+      s && !c.baseline ? [' ', el('b', null, speedupText(c))] : null,
       path.has(c.id) && c.id === this.best ? el('span', { class: 'state', dataset: { state: 'ok' } }, 'best') : null,
       el('span', { class: 'muted small' }, ` ${c.move ? `${c.move}: ` : ''}${c.notes ?? ''}`.slice(0, 140)),
     ];
@@ -272,9 +272,9 @@ const words = {
   'candidate.proposed': (e) => `proposed${e.notes ? `: ${e.notes}` : ''}`,
   'candidate.phase': (e) =>
     `${e.device ? `${e.device} ` : ''}${e.phase} ${e.state === 'start' ? 'begins' : `ended${e.ms ? ` after ${duration(e.ms * 1e6)}` : ''}${e.verdict && e.verdict !== 'ok' ? `: ${e.verdict}` : ''}`}${e.mode === 'retest' ? ' (retest)' : ''}`,
-  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
+  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(e)}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
-  'shape.best': (e) => `best so far: ${speedupText(speedup(e))}${e.served ? ', served' : ''}`,
+  'shape.best': (e) => `best so far: ${speedupText(e)}${e.served ? ', served' : ''}`,
   'llm.attempt': (e) =>
     `the model's attempt ${e.number ?? ''} (${e.move ?? ''}): ${e.outcome ?? ''}${e.why ? `, ${e.why}` : ''}${e.tokens > 0 ? `; ${count(e.tokens)} tokens` : ''}`,
   'kernel.state': (e) => `kernel ${e.state}${e.reason ? `: ${e.reason}` : ''}`,

@@ -2,7 +2,7 @@
 import { get, getBlob, getBytes, getText, post, Problem } from '../lib/api.js';
 import { blake2b, hex } from '../lib/blake2b.js';
 import { el, replace } from '../lib/dom.js';
-import { ago, shapeText, speedup, speedupText, timeText } from '../lib/format.js';
+import { ago, shapeText, speedupText, timeText } from '../lib/format.js';
 import { abstract, report } from './certificate.js';
 import { codeView } from './code.js';
 import { signaturePanel } from './signature.js';
@@ -118,7 +118,7 @@ function shelfPanel(ctx, hash, shelf, reload) {
               k.candidate === shelf.serves ? [' ', el('b', null, '← served')] : null,
             ],
             [stateBadge(k.state), k.reason ? el('div', { class: 'small' }, `${k.reason} (${k.by ?? ''})`) : null],
-            speedupText(speedup(k)),
+            speedupText(k),
             timeText(k),
             evidenceBadge(k),
             ago(k.since),
@@ -160,7 +160,7 @@ const historyPanel = (k) =>
           ['Candidate', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'Served from', 'Until'],
           k.history.map((h) => [
             h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8), { class: 'mono' }) : '',
-            speedupText(speedup(h)),
+            speedupText(h),
             timeText(h),
             evidenceBadge(h),
             when(h.served_since),
@@ -320,7 +320,7 @@ export function kernel(ctx, hash) {
               ['Shape', { title: 'Speed-up', num: true }, 'Evidence'],
               nearest.map((n) => [
                 link(kernelHref(n.shape_hash), shapeText(n.shape) || n.shape_hash),
-                speedupText(speedup(n)),
+                speedupText(n),
                 evidenceBadge(n),
               ]),
             ),

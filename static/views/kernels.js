@@ -15,7 +15,7 @@ const columns = [
         .map(([a, b]) => `${a}=${b}`)
         .join(' '),
   },
-  { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(speedup(k)) },
+  { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(k) },
   { title: 'Interval', cls: 'num', cell: (k) => intervalText(speedup(k)) },
   { title: 'Time', cls: 'num', cell: (k) => timeText(k) },
   { title: 'Evidence', cell: (k) => [evidenceBadge(k), k.is_baseline ? ' baseline' : null, overText(k) ? ` ${overText(k)}` : null] },

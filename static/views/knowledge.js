@@ -81,7 +81,7 @@ function card(l, choose) {
     el(
       'p',
       { class: 'small' },
-      effectText(l.evidence?.effect),
+      effectText(l.evidence),
       ' ',
       evidenceBadge(l),
       ' · trust ',

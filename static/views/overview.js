@@ -1,6 +1,6 @@
 // What runs, what won last, why it can be trusted, what it cost.
 import { el, part } from '../lib/dom.js';
-import { ago, axesText, count, isMeasured, overText, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
+import { ago, axesText, count, factorText, isMeasured, overText, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
 import { ended, progressOf, sortedJobs } from '../lib/state.js';
 import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progressBar, sparkline, stateBadge, table } from './parts.js';
 import { PHASES, phaseWords } from './trust.js';
@@ -48,7 +48,7 @@ function jobCard(state, job) {
     el(
       'div',
       { class: 'row spread' },
-      el('span', { class: 'figure' }, best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)),
+      el('span', { class: 'figure' }, best ? speedupText(best) : '–', ' ', evidenceBadge(best)),
       sparkline(
         moves.map((m) => speedup(m)?.median ?? 1),
         'How the best speed-up moved',
@@ -115,9 +115,9 @@ function tiles(state) {
       `${queued ? `${queued}${state.liveMore ? '+' : ''} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
     ),
     tile(
-      won ? `${won.measured ? '' : '≈ '}${speedupText(won)}` : '–',
+      won ? `${won.measured ? '' : '≈ '}${factorText(won)}` : '–',
       'typical speed-up',
-      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${speedupText({ median: won.most })}${newest}` : 'nothing beat its baseline yet',
+      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${won.measured ? '' : '≈ '}${factorText({ median: won.most })}${newest}` : 'nothing beat its baseline yet',
       '#/kernels',
     ),
     tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated${newest}`, '#/kernels'),
@@ -189,7 +189,7 @@ function shapes(state) {
         el(
           'div',
           { class: 'bar-figure' },
-          el('b', null, speedupText(s)),
+          el('b', null, speedupText(r.best)),
           ' ',
           evidenceBadge(r.best),
           sparkline(
@@ -219,7 +219,7 @@ function promoted(state) {
           link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)),
           el('div', { class: 'mono small muted clip' }, axesText(k.shape?.axes)),
         ],
-        [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
+        [el('b', null, speedupText(p)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
         timeText(p),
         [evidenceBadge(p), el('div', { class: 'small muted' }, p.is_baseline ? 'baseline, ' : '', ago(p.since))],
       ];
@@ -289,7 +289,7 @@ function endedJobs(state, jobs) {
           el('div', { class: 'mono small muted clip' }, shapesText(job)),
         ],
         stateBadge(job.state),
-        [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best), overText(best, job) && el('div', { class: 'small muted' }, overText(best, job))],
+        [best ? speedupText(best) : '–', ' ', evidenceBadge(best), overText(best, job) && el('div', { class: 'small muted' }, overText(best, job))],
         count(job.spent?.candidates ?? 0),
         seconds(job.spent?.gpu_seconds ?? 0),
         ago(job.finished ?? job.created),

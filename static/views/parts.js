@@ -89,7 +89,7 @@ export function table(label, heads, rows, attributes) {
 export function bestFigure(best, over) {
   const s = speedup(best);
   return [
-    el('div', { class: 'best-figure' }, speedupText(s), ' ', evidenceBadge(best)),
+    el('div', { class: 'best-figure' }, speedupText(best), ' ', evidenceBadge(best)),
     el(
       'div',
       { class: 'muted' },

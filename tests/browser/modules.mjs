@@ -16,6 +16,7 @@ import { searchData } from './static/views/jobplot.js';
 import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
 import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
 import { shapeRows } from './static/views/overview.js';
+import { effectText } from './static/views/lesson.js';
 import { howMany, tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
@@ -404,10 +405,15 @@ is(F.evidenceWord({ evidence: 'measured' }), 'measured');
 is([F.duration(840), F.duration(3214), F.duration(1.4e6), F.duration(0), F.duration(NaN)], ['840 ns', '3.21 µs', '1.40 ms', '–', '–']);
 is(
   [
-    F.speedupText(F.speedup({ speedup: 1.5 })),
-    F.speedupText(F.speedup({ speedup: { median: 2 } })),
-    F.speedupText(F.speedup({ speedup: 'x' })),
+    F.speedupText({ speedup: 1.5, evidence: 'emulated' }),
+    F.speedupText({ speedup: { median: 2 } }),
+    F.speedupText({ speedup: { median: 2 }, evidence: 'measured' }),
+    F.speedupText({ speedup: 'x' }),
+    F.speedupText(null),
   ],
-  ['1.50×', '2.00×', '–'],
+  ['≈ 1.50×', '≈ 2.00×', '2.00×', '–', '–'],
 );
+is(effectText({ measured: true, effect: { ratio: 1.5, low: 1.25, high: 1.75 } }), '1.5× [1.25, 1.75]');
+is(effectText({ effect: { ratio: 2, low: 2, high: 2 } }), '≈ 2×'); // an estimate has no interval
+is(effectText({}), 'no figure');
 console.log(`${checks} checks, 0 failed`);
