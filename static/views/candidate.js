@@ -334,7 +334,7 @@ export function candidate(ctx, id) {
       safely(() => timingPanels(f, s, f, close)),
       safely(() =>
         Array.isArray(doc.phases) && doc.phases.length
-          ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another.'), timeline(doc.phases))
+          ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another: admit looks at the launch plan, probe launches the kernel again and again.'), timeline(doc.phases))
           : null,
       ),
       sourcePanel(ctx, doc),

@@ -294,7 +294,7 @@ export function report(c, check) {
       rules(c),
     ]),
     part('Judged again', () => retest(c)),
-    part('Phases', () => [el('p', null, 'What each step of the judgement took, one after another.'), timeline(c.phases ?? [])]),
+    part('Phases', () => [el('p', null, 'What each step of the judgement took, one after another: admit looks at the launch plan, probe launches the kernel again and again.'), timeline(c.phases ?? [])]),
     part('What a launch must keep to', () => preconditions(c)),
     part('Where and when', () => environment(c)),
     part('Digests', () => [

@@ -7,7 +7,7 @@ import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
-import { checkList, checksOf, checksSummary } from './trust.js';
+import { checkList, checksOf, checksSummary, howJudged } from './trust.js';
 import {
   bestFigure,
   button,
@@ -104,9 +104,7 @@ function winner(job, shape, record) {
           el(
             'p',
             { class: 'small muted' },
-            record.figures?.evidence === 'measured'
-              ? 'Its result was compared with the reference, and its time was measured on a card beside the baseline, in fresh processes.'
-              : 'Its result was compared with the reference and every access was checked. Its time is an estimate by the emulator: there was no card to measure on.',
+            howJudged(record),
           ),
         )
       : null,

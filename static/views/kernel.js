@@ -237,7 +237,11 @@ export function kernel(ctx, hash) {
 
   async function load() {
     const mine = ++turn;
-    const shelf = await get(`${path}/candidates`).catch(() => null);
+    let unread = null;
+    const shelf = await get(`${path}/candidates`).catch((e) => {
+      unread = e;
+      return null;
+    });
     let k = null,
       problem = null,
       f = null,
@@ -260,7 +264,7 @@ export function kernel(ctx, hash) {
     closePlots();
     served = k?.candidate ?? null;
     if (!k) {
-      withdrawn(problem, shelf);
+      withdrawn(problem, shelf, unread);
       return;
     }
     const s = f && signaturePanel(f, hash, certificate),
@@ -294,13 +298,13 @@ export function kernel(ctx, hash) {
         fetchPanel(hash),
         r?.sections,
         sourceDetails(hash, certificate?.program?.language),
-        shelfPanel(ctx, hash, shelf, load),
+        shelf ? shelfPanel(ctx, hash, shelf, load) : panel('What stands behind this shape', null, failure(unread)),
         historyPanel(k),
       ),
     );
   }
 
-  function withdrawn(problem, shelf) {
+  function withdrawn(problem, shelf, unread) {
     const nearest = problem instanceof Problem ? problem.doc?.nearest : null;
     replace(
       body,
@@ -326,7 +330,7 @@ export function kernel(ctx, hash) {
             ),
           )
         : null,
-      shelf ? shelfPanel(ctx, hash, shelf, load) : null,
+      shelf ? shelfPanel(ctx, hash, shelf, load) : unread && unread.status !== 404 ? panel('What stands behind this shape', null, failure(unread)) : null,
     );
   }
 

@@ -48,7 +48,7 @@ const PARTS = [
   ['bm25', 'BM25'],
   ['vector_rank', 'rank by meaning'],
   ['cosine', 'cosine'],
-  ['fused', 'fused'],
+  ['fused', 'by place'],
   ['trust', 'trust'],
   ['score', 'score'],
 ];
@@ -58,6 +58,11 @@ const scoreParts = (s) =>
         'details',
         null,
         el('summary', { class: 'small' }, `score ${number(s.score)}`),
+        el(
+          'p',
+          { class: 'small muted' },
+          'BM25 says how well the words fit, rare ones counting more; cosine, how near the meaning is. “By place” joins the places on the three lists; that, weighted by trust, is the score.',
+        ),
         facts(
           PARTS.filter(([k]) => Number.isFinite(s[k])).map(([k, name]) => [
             name,

@@ -17,14 +17,16 @@ export function bestOf(job) {
 
 /** Where the judgement of a candidate is; the steps before it are behind it. */
 export function phaseSteps(c) {
-  const at = PHASES.indexOf(c.phaseMode === 'retest' ? 'retest' : c.phase);
-  return el(
+  const name = c.phaseMode === 'retest' ? 'retest' : c.phase,
+    at = PHASES.indexOf(name);
+  const steps = el(
     'ol',
     { class: 'steps', 'aria-label': `Judgement: ${c.phase ?? 'waiting'}${c.phaseMode === 'retest' ? ' of the retest' : ''}` },
     PHASES.map((p, i) =>
       el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: phaseWords(p, true), 'aria-current': i === at ? 'step' : null }, p),
     ),
   );
+  return [steps, at >= 0 ? el('p', { class: 'small muted' }, `${name}: passed where ${phaseWords(name, true)}.`) : null];
 }
 
 const shapesText = (job) =>

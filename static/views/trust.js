@@ -65,6 +65,16 @@ export const missingList = (c) =>
       )
     : null;
 
+/** How a figure came about, in words that claim no more than the phases show. */
+export function howJudged(record) {
+  const checks = checksOf(record),
+    of = (name) => checks.find((c) => c.name === name && c.good && !c.notDone),
+    all = of('emulate') && !of('emulate').sample;
+  return isMeasured(record?.figures)
+    ? `Its result was compared with the reference, and its time was measured on a card beside the baseline${of('retest') ? ', at last in fresh processes' : '; it was not judged again in fresh processes'}.`
+    : `Its result was compared with the reference${all ? ' and every access was checked' : ''}. Its time is an estimate by the emulator: there was no card to measure on.`;
+}
+
 /**
  * Each phase once, in order: how it ended, whether it was passed again in the retest; skipped: without a card there was nothing to do;
  * notDone: why nothing was checked, sample: of how many blocks it was, both by the last time that the phase was gone through.

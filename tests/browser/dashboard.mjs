@@ -249,6 +249,13 @@ async function kernels(context, base, fake, complaints) {
   await page.getByRole('button', { name: 'Restore' }).click();
   await page.getByRole('button', { name: 'Bring it back' }).click();
   await until(async () => (await page.getByRole('button', { name: 'Restore' }).count()) === 0, 'brought back');
+  const broken = (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify({ status: 503, detail: 'the shelf is away' }) });
+  await page.route('**/v1/kernels/*/candidates', broken);
+  await page.reload();
+  await until(async () => (await text(page, '[aria-label="What stands behind this shape"]')).includes('the shelf is away'), 'a shelf that could not be read is not an empty one');
+  await page.unroute('**/v1/kernels/*/candidates', broken);
+  await page.reload();
+  await until(async () => (await page.getByRole('button', { name: 'Quarantine' }).count()) > 0, 'the shelf');
   fake.kernels.delete(hash('kernel0'));
   fake.emit('kernel.state', undefined, {
     shape_hash: hash('kernel0'),

@@ -13,7 +13,8 @@ import { offendingLines } from './static/views/code.js';
 import { isHeld } from './static/views/candidate.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
-import { checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
+import { histogramRange, tailText } from './static/views/timing.js';
+import { howJudged, checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
 import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
 import { shapeRows } from './static/views/overview.js';
 import { effectText } from './static/views/lesson.js';
@@ -364,6 +365,20 @@ is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
 }
 
 is([F.connectionText('waiting', 7), F.connectionText('live', 0)], [['reconnecting', 'in 7 s'], ['live', '']]);
+
+// ---- no words beyond what the record shows
+const judgedHow = (evidence, phases) => howJudged({ figures: { evidence }, phases: phases.map(([phase, more]) => ({ phase, ...more })) });
+assert.match(judgedHow('measured', [['correct'], ['retest', { mode: 'retest' }]]), /fresh processes\.$/);
+assert.match(judgedHow('measured', [['correct'], ['time']]), /not judged again/);
+assert.match(judgedHow('emulated', [['emulate', { blocks_emulated: 4, blocks_of_all: 4 }]]), /every access/);
+for (const more of [{ note: 'no' }, { blocks_emulated: 4, blocks_of_all: 8 }]) assert.doesNotMatch(judgedHow('emulated', [['emulate', more]]), /every access/);
+{
+  const candidate = Array.from({ length: 996 }, (_, i) => 1000 + i),
+    range = histogramRange({ candidate, baseline: [9000, 8000, 7000, 6000] });
+  is([range.low, range.largest, range.beyond], [1000, 9000, 4]);
+  assert.match(tailText(range), /^4 of them are slower than .*, up to 9\.00 µs: the last column holds them too\.$/);
+  is([histogramRange({ candidate: [1] }), tailText(null), tailText(histogramRange({ candidate: [5, 5, 5, 5] }))], [null, '', '']);
+}
 
 // ---- an admin is asked for what is held alone
 const verdict = (code, detail) => ({ verdict: { code, detail } });
