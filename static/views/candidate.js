@@ -6,6 +6,7 @@ import { takeCandidate, workOf } from '../lib/state.js';
 import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
 import { phaseSteps } from './overview.js';
+import { profilePanel } from './profile.js';
 import { timingPanels } from './timing.js';
 import { checkList, checksOf, checksSummary, missingList } from './trust.js';
 import {
@@ -350,6 +351,7 @@ export function candidate(ctx, id) {
         ),
       ),
       safely(() => resources(doc)),
+      safely(() => profilePanel(doc.profile, doc.candidate?.plan)),
     );
   }
 
@@ -361,7 +363,7 @@ export function candidate(ctx, id) {
       if (gone) return;
       loadedAt = fresh.as_of ?? 0;
       takeCandidate(ctx.state, fresh.job, fresh, fresh.as_of);
-      const same = doc && ['verdict', 'decision', 'state'].every((k) => JSON.stringify(doc[k]) === JSON.stringify(fresh[k]));
+      const same = doc && ['verdict', 'decision', 'state', 'profile'].every((k) => JSON.stringify(doc[k]) === JSON.stringify(fresh[k]));
       doc = fresh;
       if (!ctx.state.jobs.has(doc.job)) await ctx.feed.readJob(doc.job).catch(() => {});
       if (!same && !gone) draw();

@@ -169,6 +169,15 @@ const rules = (c) =>
       )
     : el('p', null, 'There are none in this certificate.');
 
+/** The card of an occasion: its name, the end of its UUID, and why it was no other. */
+export const cardText = (o) =>
+  [o?.device?.name, o?.device?.uuid && `…${String(o.device.uuid).slice(-8)}`, typeof o?.why_this_card === 'string' && `no other: ${o.why_this_card}`]
+    .filter((t) => typeof t === 'string' && t)
+    .join(', ')
+    .slice(0, 300);
+export const otherCard = (p) =>
+  p?.other_card === true ? 'another than the one that judged it first' : p?.other_card === false ? 'the one that judged it first' : null;
+
 const retest = (c) => {
   const p = phase(c, 'retest');
   const estimated = isMeasured(c) ? '' : '≈ ';
@@ -177,7 +186,7 @@ const retest = (c) => {
     el('p', null, 'Each occasion has processes, seeds, buffers and inputs of its own; no seed stands twice.'),
     table(
       'Occasions of the retest',
-      ['#', num('Candidate'), num('Baseline'), num('Ratio'), 'Decided', num('Kinds of input')],
+      ['#', num('Candidate'), num('Baseline'), num('Ratio'), 'Decided', num('Kinds of input'), 'On'],
       (p.occasions ?? []).map((o, i) => [
         `${i + 1}${p.published === i ? ' (published)' : ''}`,
         `${isMeasured(c) ? '' : '≈ '}${duration(o.candidate_ns)}`,
@@ -185,9 +194,11 @@ const retest = (c) => {
         speedupText({ speedup: o.ratio, evidence: c.evidence }),
         o.decision ?? '',
         o.regimes?.length ?? '',
+        cardText(o),
       ]),
     ),
     facts([
+      ['card', otherCard(p)],
       ['published', p.published === 'pooled' ? 'the pairs of all occasions together' : typeof p.published === 'string' ? p.published : null],
       ['ratio before the retest', p.ratio_before && `${estimated}${number(p.ratio_before)}×`],
       ['ratio by the retest', p.ratio && `${estimated}${number(p.ratio)}×`],

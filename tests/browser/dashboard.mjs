@@ -223,6 +223,7 @@ async function kernels(context, base, fake, complaints) {
   await page.goto(`${base}${PAGES.kernel}`);
   await until(async () => (await text(page, '.stamp')) === '✓ signed', 'the signature is checked in the browser');
   await until(async () => (await text(page, '#main')).includes('no audit of the launches'), 'what the certificate does without');
+  ok((await text(page, '[aria-label="Judged again"]')).includes('another than the one that judged it first'), 'on which card it was judged again');
   await page.getByLabel('Check against a key').fill('RWQ' + 'A'.repeat(53));
   await until(async () => /bad/.test(await text(page, '.stamp')), 'another key does not fit');
   await page.getByLabel('Check against a key').fill('RWQ');
@@ -283,6 +284,7 @@ async function candidates(context, base, fake, complaints) {
   await page.goto(`${base}${PAGES.candidate}`);
   await until(async () => (await page.locator('.plot canvas').count()) === 2, 'histogram and pairs');
   ok(/1 not done[^]*audit\s+– not done: /.test(await text(page, '[aria-label="Verdict"]')), 'what was not done is not called checked');
+  ok((await text(page, '[aria-label="Counters"]')).includes('61.5 %'), 'the counters of the card');
   ok((await page.locator('svg[aria-label^="Roofline"]').count()) === 1, 'the roofline');
   for (const [what, times] of [
     ['graph-rotated', 2],

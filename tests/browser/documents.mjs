@@ -248,6 +248,9 @@ export class Documents {
           },
       figures: ok ? measured(w) : null,
       decision: this.decided?.[name],
+      profile: ok
+        ? { evidence: 'measured', mode: 'cold-isolated', device: w, driver: w, passes: 9, steps: [{ duration_ns: 7 }, { duration_ns: 4100, dram_pct: 61.5, stalls: { long_scoreboard: 9.5, [w]: 1 } }] }
+        : { not_done: w },
     };
   }
   certificateDoc() {
@@ -308,8 +311,9 @@ export class Documents {
           ratio: 1.13,
           ratio_before: 1.14,
           published: 1,
+          other_card: true,
           occasions: [
-            { candidate_ns: 3036, baseline_ns: 3450, ratio: { median: 1.136 }, decision: 'faster', regimes: [{}] },
+            { candidate_ns: 3036, baseline_ns: 3450, ratio: { median: 1.136 }, decision: 'faster', regimes: [{}], device: { name: w, uuid: 'GPU-0-other' }, why_this_card: w },
             { candidate_ns: 3035, baseline_ns: 3452, ratio: { median: 1.137 }, decision: w, regimes: [{}] },
           ],
         },

@@ -16,6 +16,8 @@ import { searchData } from './static/views/jobplot.js';
 import { histogramRange, tailText } from './static/views/timing.js';
 import { howJudged, checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
 import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
+import { cardText, otherCard } from './static/views/certificate.js';
+import { profileRows, stallsOf } from './static/views/profile.js';
 import { shapeRows } from './static/views/overview.js';
 import { effectText } from './static/views/lesson.js';
 import { howMany, tagTree } from './static/views/knowledge.js';
@@ -379,6 +381,21 @@ for (const more of [{ note: 'no' }, { blocks_emulated: 4, blocks_of_all: 8 }]) a
   assert.match(tailText(range), /^4 of them are slower than .*, up to 9\.00 µs: the last column holds them too\.$/);
   is([histogramRange({ candidate: [1] }), tailText(null), tailText(histogramRange({ candidate: [5, 5, 5, 5] }))], [null, '', '']);
 }
+
+// ---- on which card it was judged again; what the card's counters said
+is(cardText({ device: { name: 'H200', uuid: 'GPU-12345678-abcdefgh' }, why_this_card: 'the other was busy' }), 'H200, …abcdefgh, no other: the other was busy');
+is([cardText({ device: { name: {}, uuid: 7 } }), cardText(null)], ['…7', '']);
+is([otherCard({ other_card: true }), otherCard({ other_card: 'x' })], ['another than the one that judged it first', null]);
+is(otherCard({ other_card: false }), 'the one that judged it first');
+is(profileRows({ steps: [{ dram_pct: 61.5, l2_bytes: 2e6, stalls: {} }, { dram_pct: '7' }, null] }).rows, [
+  ['DRAM, of what it can sustain', '61.5 %', '–', '–'],
+  ['through L2', '2.00 MB', '–', '–'],
+]);
+is([profileRows({ steps: 7 }).rows, profileRows(null).rows, stallsOf({ stalls: 'x' })], [[], [], []]);
+is(stallsOf({ stalls: { wait: 1, long_scoreboard: 9, drain: 0, misc: 'x' } }), [
+  { name: 'long scoreboard', value: 9 },
+  { name: 'wait', value: 1 },
+]);
 
 // ---- an admin is asked for what is held alone
 const verdict = (code, detail) => ({ verdict: { code, detail } });
