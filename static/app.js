@@ -1,6 +1,7 @@
 // The page: routes to views, one feed for all of them, drawing at a rate that its own cost sets.
 import { token } from './lib/api.js';
 import { replace } from './lib/dom.js';
+import { connectionText } from './lib/format.js';
 import { Feed } from './lib/feed.js';
 import { ended } from './lib/state.js';
 import { overview } from './views/overview.js';
@@ -85,7 +86,10 @@ function connection(name, until) {
   clearInterval(timer);
   const say = () => {
     const s = Math.max(0, Math.ceil((until - Date.now()) / 1000));
-    pill.lastElementChild.textContent = name === 'waiting' ? `reconnecting in ${s} s` : name;
+    const [state, countdown] = connectionText(name, s),
+      spoken = pill.querySelector('b');
+    if (spoken.textContent !== state) spoken.textContent = state;
+    pill.lastElementChild.textContent = countdown;
   };
   say();
   if (name === 'waiting') timer = setInterval(say, 1000);

@@ -51,6 +51,7 @@ static void bad_requests(void)
         {"GET", "/v1/artifacts/0000000000000000000000000000000000000000000000000000000000000000", NULL, 404, "not_found", ""},
         {"GET", "/v1/jobs?limit=0", NULL, 400, "invalid", "limit"},
         {"GET", "/v1/jobs?limit=100000", NULL, 400, "invalid", "200"},
+        {"GET", "/v1/jobs?state=asleep", NULL, 400, "invalid", "state"},
         {"GET", "/v1/jobs?limit=ten", NULL, 400, "invalid", "limit"},
         {"GET", "/v1/jobs?cursor=", NULL, 400, "invalid", "cursor"},
         {"GET", "/v1/jobs?cursor=0123456789abcdef-job_00000000000000000000000000", NULL, 400, "invalid", "cursor"},
@@ -155,7 +156,19 @@ static void jobs_and_pages(char first_job[80])
     for (int i = 1; i < count; i++)
         check(strcmp(seen[i - 1], seen[i]) > 0);
     check_str(seen[4], first_job);
+    /* by state: all five are queued, and nothing of it ended */
+    static const struct { const char *state; int count; } states[] = {{"queued", 5}, {"live", 5}, {"running", 0}, {"ended", 0}, {"done", 0}};
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        int status;
+        snprintf(path, sizeof path, "/v1/jobs?state=%s", states[i].state);
+        cleanup(json) json_t *doc = ask_json("GET", path, NULL, NULL, &status);
+        check_int(status, 200);
+        check_int((int)json_array_size(json_object_get(doc, "jobs")), states[i].count);
+    }
     /* a cursor belongs to its list and its filters */
+    check_int(get("/v1/jobs?limit=2"), 200);
+    snprintf(path, sizeof path, "/v1/jobs?state=live&cursor=%s", field("next"));
+    check_int(get(path), 400);
     check_int(get("/v1/jobs?limit=2"), 200);
     snprintf(path, sizeof path, "/v1/kernels?cursor=%s", field("next"));
     check_int(get(path), 400);

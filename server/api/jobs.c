@@ -62,9 +62,35 @@ void jobs_post(const struct request *req, struct response *res)
     claim_end(req, &claim);
 }
 
+/* What may stand in ?state=: live and ended are of several states. */
+static const struct { const char *name, *states[4]; } job_filters[] = {
+    {"queued", {"queued"}}, {"running", {"running"}}, {"done", {"done"}}, {"failed", {"failed"}}, {"cancelled", {"cancelled"}},
+    {"live", {"queued", "running"}}, {"ended", {"done", "failed", "cancelled"}},
+};
+
+static bool keep_state(void *ctx, json_t *doc)
+{
+    const size_t which = *(size_t *)ctx;
+    for (int i = 0; job_filters[which].states[i]; i++)
+        if (strcmp(json_str(doc, "state", ""), job_filters[which].states[i]) == 0)
+            return true;
+    return false;
+}
+
 void jobs_list(const struct request *req, struct response *res)
 {
-    page_respond(req, res, STORE_JOB, true, "jobs", "", NULL, NULL);
+    const char *state = req->query(req, "state");
+    size_t which = 0;
+    if (!state) {
+        page_respond(req, res, STORE_JOB, true, "jobs", "", NULL, NULL);
+        return;
+    }
+    while (which < sizeof job_filters / sizeof *job_filters && strcmp(job_filters[which].name, state) != 0)
+        which++;
+    if (which < sizeof job_filters / sizeof *job_filters)
+        page_respond(req, res, STORE_JOB, true, "jobs", state, keep_state, &which);
+    else
+        respond_bad_query(req, res, "state", "is queued, running, done, failed, cancelled, live (queued or running) or ended");
 }
 
 void jobs_get(const struct request *req, struct response *res)

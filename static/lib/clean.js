@@ -3,7 +3,7 @@
 
 const set = (words) => new Set(words.split(' '));
 const TEXTS = set(
-  'job candidate shape_hash time state phase mode device verdict_code notes language parent evidence reason serves move template outcome why code text for_person fault kind what',
+  'job candidate shape_hash time state phase mode device verdict_code notes language parent evidence reason serves move template outcome why code text for_person fault kind what own_baseline stands_for',
 );
 const FIGURES = set('id ms time_ns median low high gpu_seconds wall_seconds candidates tokens number attempt');
 const FORBIDDEN = set('__proto__ constructor prototype');

@@ -5,6 +5,8 @@ import { EventStream } from './sse.js';
 import { candidatesOf, dropKernel, newState, takeCandidate, takeEvent, takeJob, takeKernel, workOf } from './state.js';
 
 const HISTORY = 1200; // events before the snapshots
+const LIVE_PAGE = 100,
+  LIVE_PAGES = 20;
 const SOON_MS = 150,
   SLOW_MS = 2000;
 const part = encodeURIComponent;
@@ -38,17 +40,29 @@ export class Feed {
     this.on.change();
   }
 
+  /** All that run or wait, however many have ended since; liveMore: there are more than anybody wants to see. */
+  async loadLive(into) {
+    let pages = 0;
+    into.liveAsOf = Infinity;
+    await getAll(`/v1/jobs?state=live&limit=${LIVE_PAGE}`, (page) => {
+      for (const job of page.jobs ?? []) takeJob(into, job, page.as_of);
+      into.liveAsOf = Math.min(into.liveAsOf, page.as_of ?? 0);
+      into.liveMore = typeof page.next === 'string' && ++pages >= LIVE_PAGES;
+      return !into.liveMore;
+    });
+  }
+
   async snapshots() {
     const fresh = newState();
     const devices = this.loadDevices(fresh)
       .catch(() => {})
       .then(() => this.on.change()); // it may wait for a scheduler: nothing waits for it
     this.loadSpending(fresh);
-    const [jobs, list] = await Promise.all([get('/v1/jobs?limit=50'), get('/v1/kernels?limit=50')]);
+    const [jobs, list] = await Promise.all([get('/v1/jobs?state=ended&limit=50'), get('/v1/kernels?limit=50'), this.loadLive(fresh)]);
     for (const job of jobs.jobs ?? []) takeJob(fresh, job, jobs.as_of);
     for (const k of list.kernels ?? []) takeKernel(fresh, k, list.as_of);
     fresh.kernelsNext = list.next ?? null;
-    fresh.asOf = Math.min(jobs.as_of ?? 0, list.as_of ?? 0); // the stream starts at the older of the two
+    fresh.asOf = Math.min(jobs.as_of ?? 0, list.as_of ?? 0, fresh.liveAsOf); // the stream starts at the oldest of them
     return [fresh, devices];
   }
 
@@ -118,7 +132,7 @@ export class Feed {
       for (const job of fresh.jobs.values()) takeJob(this.state, job, job.lastEvent);
       await devices;
       this.loadSpending(this.state);
-      Object.assign(this.state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox, version: fresh.version });
+      Object.assign(this.state, { devices: fresh.devices, toolkit: fresh.toolkit, sandbox: fresh.sandbox, version: fresh.version, liveMore: fresh.liveMore });
       this.state.tick++;
       this.on.change();
     } catch {

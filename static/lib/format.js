@@ -12,9 +12,24 @@ export function speedup(doc) {
   return null;
 }
 
-export const speedupText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
+export const factorText = (s) => (s ? `${s.median.toFixed(2)}×` : '–');
+/** The speed-up of a record, with the mark that says that it is an estimate. */
+export const speedupText = (doc) => (speedup(doc) ? `${isMeasured(doc) ? '' : '≈ '}${factorText(speedup(doc))}` : '–');
 /** An estimate has no interval: its ends are equal. */
 export const intervalText = (s) => (s && s.low > 0 && s.high > s.low ? `${s.low.toFixed(3)} to ${s.high.toFixed(3)}` : '');
+
+/** What a speed-up is over, where that is not the operator's baseline: a job may bring one as slow as it likes. */
+export const overText = (best, job) =>
+  typeof best?.own_baseline === 'string' || (job?.baseline && typeof job.baseline === 'object') ? "over the job's own baseline" : '';
+
+/** What the best of a job with its own baseline came to beside the operator's; '' for other jobs. */
+export function servingText(job, shape) {
+  const s = shape?.serving;
+  if (!overText(shape?.best, job)) return '';
+  if (!s || typeof s !== 'object') return "Nothing of it is served yet: its best is judged beside the operator's baseline once the search is over.";
+  return `${s.served === true ? 'Served' : 'Not served'}: beside the operator's baseline ${
+    speedup(s) ? `${speedupText(s)}, ${evidenceWord(s)}, ` : ''}verdict ${String(s.verdict ?? '?').slice(0, 60)}.`;
+}
 
 const scale = (value, steps) => {
   for (const [below, unit, name] of steps) {
@@ -60,6 +75,9 @@ export const percent = (part) => (Number.isFinite(part) ? `${(part * 100).toFixe
 export const seconds = (s) => (s > 0 ? duration(s * 1e9) : '0 s');
 /** A time with the mark that says that it is an estimate. */
 export const timeText = (doc, ns = doc?.time_ns) => (ns > 0 ? `${isMeasured(doc) ? '' : '≈ '}${duration(ns)}` : '–');
+
+/** The connection: words that are spoken when they change, and what is only seen, as it counts down. */
+export const connectionText = (name, seconds) => (name === 'waiting' ? ['reconnecting', `in ${seconds} s`] : [name, '']);
 
 /** By how much the service's clock is ahead of the browser's: ages are by the service's. */
 export const clock = { ahead_ms: 0 };

@@ -29,6 +29,8 @@ export const newState = () => ({
   lessonTick: 0,
   kernelTick: 0,
   spending: null,
+  liveAsOf: Infinity,
+  liveMore: false,
 });
 
 export const ended = (job) => ENDED.has(job?.state);
@@ -70,6 +72,7 @@ export function takeKernel(state, doc, asOf) {
     speedup,
     served_since,
     device,
+    own_baseline,
   } = doc;
   state.kernels.set(shape_hash, {
     shape_hash,
@@ -87,6 +90,7 @@ export function takeKernel(state, doc, asOf) {
     speedup,
     served_since,
     device: device?.name,
+    own_baseline,
     lastEvent: asOf ?? 0,
   });
   state.gone.delete(shape_hash);
@@ -255,7 +259,7 @@ const steps = {
     return state.jobs.has(e.job) ? { slowJob: e.job } : { job: e.job };
   },
   'shape.best': (state, e) => {
-    const best = { candidate: e.candidate, is_baseline: e.is_baseline, speedup: e.speedup, time_ns: e.time_ns, evidence: e.evidence };
+    const best = { candidate: e.candidate, is_baseline: e.is_baseline, speedup: e.speedup, time_ns: e.time_ns, evidence: e.evidence, own_baseline: e.own_baseline };
     const moves = state.moves.get(e.shape_hash) ?? [];
     if (!moves.some((m) => m.id === e.id)) {
       moves.push({ ...best, id: e.id, time: e.time, job: e.job });
@@ -264,7 +268,8 @@ const steps = {
       state.moves.set(e.shape_hash, moves);
     }
     const job = state.jobs.get(e.job);
-    if (job && e.id > job.lastEvent && !(job.bestAt?.get(e.shape_hash) > e.id)) {
+    // stands_for: the job's best as it is served, judged beside another baseline; the job's best stays what it is
+    if (job && !e.stands_for && e.id > job.lastEvent && !(job.bestAt?.get(e.shape_hash) > e.id)) {
       job.best.set(e.shape_hash, best);
       (job.bestAt ??= new Map()).set(e.shape_hash, e.id);
       workOf(state, e.job).tick++;

@@ -1,13 +1,14 @@
 // A candidate: what it is, what the judge said and why, what it costs and how it compares.
 import { get, getText, post } from '../lib/api.js';
 import { el, replace } from '../lib/dom.js';
-import { ago, bytes, count, duration, KINDS, number, percent, shapeText, speedup, timeText, verdictKind } from '../lib/format.js';
+import { ago, bytes, count, duration, KINDS, number, overText, percent, shapeText, speedup, timeText, verdictKind } from '../lib/format.js';
 import { takeCandidate, workOf } from '../lib/state.js';
 import { codeView, diffView, excerpt, offendingLines } from './code.js';
 import { timeline } from './charts.js';
 import { phaseSteps } from './overview.js';
+import { profilePanel } from './profile.js';
 import { timingPanels } from './timing.js';
-import { checkList } from './trust.js';
+import { checkList, checksOf, checksSummary, missingList } from './trust.js';
 import {
   bestFigure,
   button,
@@ -28,6 +29,7 @@ import {
 
 const FAULT = { candidate: 'The candidate is at fault.', nobody: 'Nobody is at fault.' };
 const gpuOf = (f) => (typeof f.gpu_ns === 'number' ? f.gpu_ns : f.gpu_ns?.all);
+const MAX_CERTIFICATE = 8 << 20;
 const pretty = (doc) => JSON.stringify(doc, null, 2);
 
 function detailRows(detail) {
@@ -38,6 +40,18 @@ function detailRows(detail) {
       k.replaceAll('_', ' '),
       el('code', null, typeof v === 'object' ? JSON.stringify(v) : typeof v === 'number' ? number(v) : String(v)),
     ]);
+}
+
+/** What the judgement does without stands in the certificate, which is read for it. */
+function missingOf(doc) {
+  const digest = doc.artifacts?.['certificate.json']?.digest,
+    box = el('div');
+  if (digest)
+    getText(`/v1/artifacts/${encodeURIComponent(digest)}`).then(
+      (text) => replace(box, text.length < MAX_CERTIFICATE ? safely(() => missingList(JSON.parse(text))) : null),
+      (e) => replace(box, el('p', { class: 'small muted' }, `Its certificate could not be read: ${e.message}`)),
+    );
+  return box;
 }
 
 function verdictPanel(doc) {
@@ -55,7 +69,7 @@ function verdictPanel(doc) {
     ),
     v.text && v.text !== v.for_person ? el('p', null, v.text) : null,
     v.code === 'ok'
-      ? el('div', null, el('h3', null, 'Why it can be trusted'), checkList(doc))
+      ? el('div', null, el('h3', null, `Why it can be trusted: ${checksSummary(checksOf(doc))}`), checkList(doc), missingOf(doc))
       : el('p', { class: 'small muted' }, `Said by the phase ${v.phase ?? '?'}. ${FAULT[v.fault] ?? ''} ${v.for_generator ?? ''}`),
     marks.size ? excerpt(doc.candidate?.language, doc.candidate?.source ?? '', marks) : null,
     rows.length
@@ -217,7 +231,8 @@ function params(before, after) {
 }
 
 const stillJudged = (doc) => !doc.verdict;
-const HELD = 'implausible';
+/** What waits for an admin: only what the judge itself held, and nobody has decided on. */
+export const isHeld = (doc) => doc?.verdict?.code === 'implausible' && doc.verdict.detail?.held === true && !doc.decision;
 
 export function candidate(ctx, id) {
   const head = el('div'),
@@ -230,14 +245,30 @@ export function candidate(ctx, id) {
     liveSign = '',
     gone = false;
 
-  const decide = (what) => async () => {
-    try {
-      await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`);
-      await load();
-    } catch (e) {
-      ctx.tell(e);
-    }
-  };
+  /** An admin's decision, with the reason that stands beside it from then on. */
+  function decision() {
+    const reason = el('input', { type: 'text', id: 'decide-reason', maxlength: 500, autocomplete: 'off' });
+    const decide = (what) => async () => {
+      if (!reason.value.trim()) {
+        reason.setAttribute('aria-invalid', 'true');
+        reason.focus();
+        return;
+      }
+      try {
+        await post(`/v1/candidates/${encodeURIComponent(id)}/${what}`, { reason: reason.value.trim() });
+        await load();
+      } catch (e) {
+        ctx.tell(e);
+      }
+    };
+    return el(
+      'div',
+      null,
+      el('p', { class: 'small' }, 'It is held until an admin decides.'),
+      el('div', { class: 'field' }, el('label', { for: 'decide-reason' }, 'Reason'), reason),
+      el('div', { class: 'row wrap' }, button('Release', decide('release')), button('Refuse', decide('refuse'), { class: 'small danger' })),
+    );
+  }
 
   function heading() {
     const c = doc.candidate ?? {},
@@ -273,10 +304,10 @@ export function candidate(ctx, id) {
           { class: 'panel', 'aria-label': 'Figures' },
           el('h2', null, 'Figures'),
           f?.time_ns > 0
-            ? bestFigure({ ...f, is_baseline: doc.is_baseline })
+            ? bestFigure({ ...f, is_baseline: doc.is_baseline }, overText(f))
             : el('p', { class: 'muted' }, 'No time: it did not come so far.'),
           facts([
-            ['baseline', !doc.is_baseline && f?.baseline_ns > 0 && timeText(f, f.baseline_ns)],
+            [overText(f) ? "the job's own baseline" : 'baseline', !doc.is_baseline && f?.baseline_ns > 0 && timeText(f, f.baseline_ns)],
             ['decided', f?.decision && `${f.decision}${f.statistics?.pairs ? `, by ${count(f.statistics.pairs)} pairs at ${percent(f.statistics.confidence)} confidence` : ''}`],
             ['device', doc.device?.name],
             ['bound by', f?.bound],
@@ -296,23 +327,15 @@ export function candidate(ctx, id) {
                 ? doc.candidate.lessons.map((l, i) => [i ? ', ' : '', link(`#/knowledge/${encodeURIComponent(l)}`, String(l).slice(-8))])
                 : null,
             ],
-            ['kernel', doc.verdict?.code === 'ok' && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
+            ['kernel', doc.verdict?.code === 'ok' && !overText(f) && link(kernelHref(doc.shape_hash), 'what is served for its shape')],
           ]),
-          doc.verdict?.code === HELD && !doc.decision
-            ? el(
-                'div',
-                { class: 'row wrap' },
-                el('p', { class: 'small' }, 'It is held until an admin decides.'),
-                button('Release', decide('release')),
-                button('Refuse', decide('refuse'), { class: 'small danger' }),
-              )
-            : null,
+          isHeld(doc) ? decision() : null,
         ),
       ),
       safely(() => timingPanels(f, s, f, close)),
       safely(() =>
         Array.isArray(doc.phases) && doc.phases.length
-          ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another.'), timeline(doc.phases))
+          ? panel('Phases', null, el('p', { class: 'small muted' }, 'What each step of the judgement took, one after another: admit looks at the launch plan, probe launches the kernel again and again.'), timeline(doc.phases))
           : null,
       ),
       sourcePanel(ctx, doc),
@@ -328,6 +351,7 @@ export function candidate(ctx, id) {
         ),
       ),
       safely(() => resources(doc)),
+      safely(() => profilePanel(doc.profile, doc.candidate?.plan)),
     );
   }
 
@@ -339,7 +363,7 @@ export function candidate(ctx, id) {
       if (gone) return;
       loadedAt = fresh.as_of ?? 0;
       takeCandidate(ctx.state, fresh.job, fresh, fresh.as_of);
-      const same = doc && JSON.stringify(doc.verdict) === JSON.stringify(fresh.verdict) && doc.state === fresh.state;
+      const same = doc && ['verdict', 'decision', 'state', 'profile'].every((k) => JSON.stringify(doc[k]) === JSON.stringify(fresh[k]));
       doc = fresh;
       if (!ctx.state.jobs.has(doc.job)) await ctx.feed.readJob(doc.job).catch(() => {});
       if (!same && !gone) draw();

@@ -2,12 +2,12 @@
 import { get, post } from '../lib/api.js';
 import { el, part } from '../lib/dom.js';
 import { LongTable } from '../lib/table.js';
-import { ago, KINDS, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
+import { ago, factorText, KINDS, overText, servingText, shapeText, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 import { candidatesOf, ended, progressOf, workOf } from '../lib/state.js';
 import { budgetRows, Lineage, Log, shapeGrid } from './jobparts.js';
 import { SearchPlot } from './jobplot.js';
 import { phaseSteps } from './overview.js';
-import { checkList, checksOf } from './trust.js';
+import { checkList, checksOf, checksSummary, howJudged } from './trust.js';
 import {
   bestFigure,
   button,
@@ -69,8 +69,8 @@ function outcome(job) {
     'p',
     null,
     el('b', null, `${beaten.length} of ${shapes.length} shapes`),
-    ' have a kernel that is faster than the baseline',
-    list.length ? `: ${all ? '' : '≈ '}${speedupText({ median: Math.min(...list) })} to ${speedupText({ median: Math.max(...list) })}` : '',
+    ` have a kernel that is faster than ${overText(null, job) ? "the job's own baseline" : 'the baseline'}`,
+    list.length ? `: ${all ? '' : '≈ '}${factorText({ median: Math.min(...list) })} to ${all ? '' : '≈ '}${factorText({ median: Math.max(...list) })}` : '',
     '. Of the shape chosen below:',
   );
 }
@@ -78,13 +78,12 @@ function outcome(job) {
 /** What won, and why it can be believed: the phases that the best one went through. */
 function winner(job, shape, record) {
   const best = job.best.get(shape?.shape_hash),
-    checks = record ? checksOf(record) : [],
-    done = checks.filter((c) => !c.skipped),
-    passed = done.filter((c) => c.good).length;
+    checks = record ? checksOf(record) : [];
   return [
     outcome(job),
     el('div', { class: 'muted small mono' }, shapeText(shape?.shape)),
-    bestFigure(best),
+    bestFigure(best, overText(best, job)),
+    best && overText(best, job) ? el('p', { class: shape.serving?.served === true ? null : 'warn' }, servingText(job, shape)) : null,
     best
       ? el(
           'p',
@@ -93,22 +92,19 @@ function winner(job, shape, record) {
             candidateHref(best.candidate),
             best.is_baseline ? 'the baseline itself: nothing beat it yet' : 'its source, verdict and figures',
           ),
-          ' · ',
-          link(kernelHref(shape.shape_hash), 'certificate and files'),
+          overText(best, job) && shape.serving?.served !== true ? null : [' · ', link(kernelHref(shape.shape_hash), 'certificate and files')],
         )
       : null,
     record
       ? el(
           'details',
           { dataset: { key: 'why' }, open: true },
-          el('summary', null, 'Why it can be trusted', checks.length ? `: ${passed} of ${done.length} checks passed` : ''),
+          el('summary', null, 'Why it can be trusted', checks.length ? `: ${checksSummary(checks)}` : ''),
           checkList(record),
           el(
             'p',
             { class: 'small muted' },
-            record.figures?.evidence === 'measured'
-              ? 'Its result was compared with the reference, and its time was measured on a card beside the baseline, in fresh processes.'
-              : 'Its result was compared with the reference and every access was checked. Its time is an estimate by the emulator: there was no card to measure on.',
+            howJudged(record),
           ),
         )
       : null,
@@ -126,7 +122,7 @@ const columns = [
       }),
   },
   { title: 'Verdict', cell: (c) => verdictBadge(c.verdict, c.phase) },
-  { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(speedup(c)) },
+  { title: 'Speed-up', cls: 'num', cell: (c) => speedupText(c) },
   { title: 'Time', cls: 'num', cell: (c) => timeText(c) },
   { title: 'Evidence', cell: (c) => evidenceBadge(c) },
   { title: 'Why', cls: 'why', cell: (c) => (c.verdict && !['ok'].includes(c.verdict) && c.text ? c.text : (c.notes ?? '')).slice(0, 300) },
@@ -164,7 +160,7 @@ export function job(ctx, id) {
       ? panel(
           'Shapes',
           null,
-          el('p', { class: 'small muted' }, 'Speed-up over the baseline of each shape. Choose one to see its search.'),
+          el('p', { class: 'small muted' }, `Speed-up ${overText(null, shown) || 'over the baseline of each shape'}. Choose one to see its search.`),
           shapeGrid(shown, shapeNow()?.shape_hash, (hash) => {
             chosen = hash;
             asked.best = null;
@@ -341,7 +337,7 @@ export function job(ctx, id) {
         s = shapeNow();
       head.update(`${shown.state} ${JSON.stringify(shown.error ?? 0)} ${Math.floor(Date.now() / 60000)}`);
       const best = shown.best.get(s?.shape_hash);
-      top.update(`${s?.shape_hash} ${s?.why_ended} ${JSON.stringify(best ?? 0)} ${record?.id} ${record?.state}`);
+      top.update(`${s?.shape_hash} ${s?.why_ended} ${JSON.stringify(s?.serving ?? 0)} ${JSON.stringify(best ?? 0)} ${record?.id} ${record?.state}`);
       spent.update(
         `${work.judged} ${JSON.stringify(shown.spent)} ${shown.state} ${work.now?.id} ${work.now?.phase} ${work.now?.phaseMode}`,
         work.judged,

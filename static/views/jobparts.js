@@ -6,26 +6,43 @@ import { candidateHref, link } from './parts.js';
 // ---- the grid
 const bucket = (m) => (!(m > 0) ? 'x' : m < 1.005 ? 0 : m < 1.05 ? 1 : m < 1.2 ? 2 : m < 1.5 ? 3 : m < 2 ? 4 : 5);
 
+const BATCHES = ['B', 'M', 'R']; // what operators call the axis that grows with the batch
+
 /** The axis by which the shapes differ most: the columns; the rest of the shape is the row. */
 function columnAxis(shapes) {
   const values = new Map();
   for (const s of shapes) for (const [k, v] of Object.entries(s.shape?.axes ?? {})) values.set(k, (values.get(k) ?? new Set()).add(v));
-  const preferred = ['B', 'M', 'R'].filter((k) => values.get(k)?.size > 1);
+  const preferred = BATCHES.filter((k) => values.get(k)?.size > 1);
   return preferred[0] ?? [...values].sort((a, b) => b[1].size - a[1].size)[0]?.[0] ?? null;
 }
 
+/** A cell for every shape: a row's name says as little as tells its shapes apart from those of other rows. */
 export function gridOf(shapes) {
   const axis = columnAxis(shapes),
     columns = new Map(),
-    rows = new Map();
-  for (const s of shapes) {
+    rows = new Map(),
+    several = new Set(shapes.flatMap((s) => s.launches?.[0]?.tp ?? [])).size > 1;
+  const all = shapes.map((s) => {
     const launch = s.launches?.[0],
-      own = Object.entries(s.shape?.axes ?? {}).filter(([k]) => k !== axis && k !== 'slots');
-    const value = launch?.batch ?? s.shape?.axes?.[axis] ?? 0;
-    const row = launch ? `${s.shape?.op} · ${launch.what ?? ''}` : `${s.shape?.op} ${own.map(([k, v]) => `${k}=${v}`).join(' ')}`;
+      axes = Object.entries(s.shape?.axes ?? {}).filter(([k]) => k !== axis || (launch && !BATCHES.includes(axis))),
+      own = (list) => list.map(([k, v]) => `${k}=${v}`).join(' '),
+      value = launch?.batch ?? s.shape?.axes?.[axis] ?? 0;
     columns.set(value, launch ? `batch ${value}` : axis ? `${axis}=${value}` : 'shape');
-    if (!rows.has(row)) rows.set(row, new Map());
-    rows.get(row).set(value, s);
+    const name = launch
+      ? `${s.shape?.op} · ${launch.what ?? ''}${several ? ` · tp ${launch.tp ?? '?'}` : ''}`
+      : `${s.shape?.op} ${own(axes.filter(([k]) => k !== 'slots'))}`;
+    const types = Object.values(s.shape?.dtypes ?? {}).join(' ');
+    return { s, value, name, longer: [own(axes), launch && axis ? `${axis}=${s.shape?.axes?.[axis]}` : '', types, String(s.shape?.target ?? ''), String(s.shape_hash).slice(0, 12)] };
+  });
+  for (let more = 0; more < 5; more++) {
+    const held = new Map();
+    for (const one of all) held.set(`${one.name}\n${one.value}`, (held.get(`${one.name}\n${one.value}`) ?? 0) + 1);
+    const twice = new Set(all.filter((one) => held.get(`${one.name}\n${one.value}`) > 1).map((one) => one.name));
+    for (const one of all) if (twice.has(one.name) && one.longer[more]) one.name += ` · ${one.longer[more]}`;
+  }
+  for (const one of all) {
+    if (!rows.has(one.name)) rows.set(one.name, new Map());
+    rows.get(one.name).set(one.value, one.s);
   }
   return { columns: [...columns].sort((a, b) => a[0] - b[0]), rows: [...rows] };
 }
@@ -36,7 +53,7 @@ export function shapeGrid(job, chosen, choose) {
     if (!s) return el('td', null);
     const best = job.best.get(s.shape_hash),
       m = speedup(best)?.median;
-    const say = m ? `${speedupText({ median: m })}` : s.state === 'failed' ? 'failed' : s.state === 'waiting' ? 'waits' : (s.state ?? '');
+    const say = m ? speedupText(best) : s.state === 'failed' ? 'failed' : s.state === 'waiting' ? 'waits' : (s.state ?? '');
     return el(
       'td',
       { class: `heat h${bucket(m)}` },
@@ -208,7 +225,7 @@ export class Lineage {
       el('span', { class: `mark ${kind}`, title: c.verdict ?? 'being judged' }, KINDS[kind].mark),
       ' ',
       link(candidateHref(c.id), c.baseline ? 'baseline' : `#${c.number}`, { dataset: { key: `tree-${c.id}` } }),
-      s && !c.baseline ? [' ', el('b', null, speedupText(s))] : null,
+      s && !c.baseline ? [' ', el('b', null, speedupText(c))] : null,
       path.has(c.id) && c.id === this.best ? el('span', { class: 'state', dataset: { state: 'ok' } }, 'best') : null,
       el('span', { class: 'muted small' }, ` ${c.move ? `${c.move}: ` : ''}${c.notes ?? ''}`.slice(0, 140)),
     ];
@@ -255,9 +272,9 @@ const words = {
   'candidate.proposed': (e) => `proposed${e.notes ? `: ${e.notes}` : ''}`,
   'candidate.phase': (e) =>
     `${e.device ? `${e.device} ` : ''}${e.phase} ${e.state === 'start' ? 'begins' : `ended${e.ms ? ` after ${duration(e.ms * 1e6)}` : ''}${e.verdict && e.verdict !== 'ok' ? `: ${e.verdict}` : ''}`}${e.mode === 'retest' ? ' (retest)' : ''}`,
-  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(speedup(e))}`,
+  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(e)}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
-  'shape.best': (e) => `best so far: ${speedupText(speedup(e))}${e.served ? ', served' : ''}`,
+  'shape.best': (e) => `best so far: ${speedupText(e)}${e.served ? ', served' : ''}`,
   'llm.attempt': (e) =>
     `the model's attempt ${e.number ?? ''} (${e.move ?? ''}): ${e.outcome ?? ''}${e.why ? `, ${e.why}` : ''}${e.tokens > 0 ? `; ${count(e.tokens)} tokens` : ''}`,
   'kernel.state': (e) => `kernel ${e.state}${e.reason ? `: ${e.reason}` : ''}`,

@@ -2,10 +2,10 @@
 import { get, getBlob, getBytes, getText, post, Problem } from '../lib/api.js';
 import { blake2b, hex } from '../lib/blake2b.js';
 import { el, replace } from '../lib/dom.js';
-import { ago, shapeText, speedup, speedupText, timeText } from '../lib/format.js';
-import { readKey, verify } from '../lib/minisign.js';
+import { ago, shapeText, speedupText, timeText } from '../lib/format.js';
 import { abstract, report } from './certificate.js';
 import { codeView } from './code.js';
+import { signaturePanel } from './signature.js';
 import {
   button,
   candidateHref,
@@ -33,69 +33,6 @@ async function save(path, name) {
   a.click();
   a.remove();
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
-}
-
-// ---- the signature
-function signaturePanel(files) {
-  const box = el('div', { role: 'status' }),
-    key = el('input', { type: 'text', id: 'pinned-key', autocomplete: 'off', spellcheck: false, placeholder: 'RW…' });
-  const stamp = el('div', { class: 'stamp doubt' }, 'signature not checked');
-  const run = async (keyText, pinned) => {
-    try {
-      const result = await verify(files.bytes, files.signature, keyText);
-      if (!result.checked) {
-        stamp.className = 'stamp doubt';
-        stamp.textContent = 'not checked here';
-        replace(
-          box,
-          el(
-            'p',
-            { class: 'warn' },
-            `This browser did not check the signature: ${result.why}. The service says that it signed it with the key below; `,
-            el('code', null, 'proteus verify'),
-            ' checks it on your machine.',
-          ),
-        );
-      } else if (!result.good) {
-        stamp.className = 'stamp bad';
-        stamp.textContent = '✕ signature bad';
-        replace(box, el('p', { class: 'error' }, `✕ The signature does not hold: ${result.why}. Do not use this kernel.`));
-      } else {
-        stamp.className = 'stamp';
-        stamp.textContent = pinned ? '✓ signed, by your key' : '✓ signed';
-        replace(
-          box,
-          el(
-            'p',
-            { class: 'fine' },
-            pinned
-              ? '✓ The signature over these exact bytes is good, by the key that you gave.'
-              : "✓ The signature over these exact bytes is good, by this service's own key. That shows that nothing was changed since; who signed it shows only a key that you pinned before.",
-          ),
-          facts([['signed', el('code', null, result.comment)]]),
-        );
-      }
-    } catch (e) {
-      replace(box, failure(e));
-    }
-  };
-  key.addEventListener('input', () => {
-    const text = key.value.trim();
-    if (!text) run(files.key, false);
-    else if (readKey(text)) run(text, true);
-    else replace(box, el('p', { class: 'warn' }, 'That is no minisign public key: the line that begins with RW is wanted.'));
-  });
-  run(files.key, false);
-  return {
-    stamp,
-    node: panel(
-      'Signature',
-      null,
-      box,
-      el('div', { class: 'field' }, el('label', { for: 'pinned-key' }, 'Check against a key that you pinned'), key),
-      el('details', null, el('summary', null, "This service's key"), el('pre', { tabindex: 0, 'aria-label': 'Public key' }, files.key)),
-    ),
-  };
 }
 
 /** Digests of the files, taken here, beside those of the certificate. */
@@ -181,7 +118,7 @@ function shelfPanel(ctx, hash, shelf, reload) {
               k.candidate === shelf.serves ? [' ', el('b', null, '← served')] : null,
             ],
             [stateBadge(k.state), k.reason ? el('div', { class: 'small' }, `${k.reason} (${k.by ?? ''})`) : null],
-            speedupText(speedup(k)),
+            speedupText(k),
             timeText(k),
             evidenceBadge(k),
             ago(k.since),
@@ -223,7 +160,7 @@ const historyPanel = (k) =>
           ['Candidate', { title: 'Speed-up', num: true }, { title: 'Time', num: true }, 'Evidence', 'Served from', 'Until'],
           k.history.map((h) => [
             h.candidate ? link(candidateHref(h.candidate), String(h.candidate).slice(-8), { class: 'mono' }) : '',
-            speedupText(speedup(h)),
+            speedupText(h),
             timeText(h),
             evidenceBadge(h),
             when(h.served_since),
@@ -300,7 +237,11 @@ export function kernel(ctx, hash) {
 
   async function load() {
     const mine = ++turn;
-    const shelf = await get(`${path}/candidates`).catch(() => null);
+    let unread = null;
+    const shelf = await get(`${path}/candidates`).catch((e) => {
+      unread = e;
+      return null;
+    });
     let k = null,
       problem = null,
       f = null,
@@ -323,10 +264,10 @@ export function kernel(ctx, hash) {
     closePlots();
     served = k?.candidate ?? null;
     if (!k) {
-      withdrawn(problem, shelf);
+      withdrawn(problem, shelf, unread);
       return;
     }
-    const s = f && signaturePanel(f),
+    const s = f && signaturePanel(f, hash, certificate),
       r = certificate && report(certificate, digestCheck(hash, certificate));
     if (r) plots.push(...r.close);
     replace(
@@ -357,13 +298,13 @@ export function kernel(ctx, hash) {
         fetchPanel(hash),
         r?.sections,
         sourceDetails(hash, certificate?.program?.language),
-        shelfPanel(ctx, hash, shelf, load),
+        shelf ? shelfPanel(ctx, hash, shelf, load) : panel('What stands behind this shape', null, failure(unread)),
         historyPanel(k),
       ),
     );
   }
 
-  function withdrawn(problem, shelf) {
+  function withdrawn(problem, shelf, unread) {
     const nearest = problem instanceof Problem ? problem.doc?.nearest : null;
     replace(
       body,
@@ -383,13 +324,13 @@ export function kernel(ctx, hash) {
               ['Shape', { title: 'Speed-up', num: true }, 'Evidence'],
               nearest.map((n) => [
                 link(kernelHref(n.shape_hash), shapeText(n.shape) || n.shape_hash),
-                speedupText(speedup(n)),
+                speedupText(n),
                 evidenceBadge(n),
               ]),
             ),
           )
         : null,
-      shelf ? shelfPanel(ctx, hash, shelf, load) : null,
+      shelf ? shelfPanel(ctx, hash, shelf, load) : unread && unread.status !== 404 ? panel('What stands behind this shape', null, failure(unread)) : null,
     );
   }
 

@@ -1,7 +1,7 @@
 // All kernels that are served: searched, filtered, any number of them.
 import { el, part } from '../lib/dom.js';
 import { LongTable } from '../lib/table.js';
-import { ago, axesText, intervalText, isMeasured, shortHash, speedup, speedupText, timeText } from '../lib/format.js';
+import { ago, axesText, intervalText, isMeasured, overText, shortHash, speedup, speedupText, timeText } from '../lib/format.js';
 import { empty, evidenceBadge, kernelHref, link } from './parts.js';
 
 const columns = [
@@ -15,10 +15,10 @@ const columns = [
         .map(([a, b]) => `${a}=${b}`)
         .join(' '),
   },
-  { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(speedup(k)) },
+  { title: 'Speed-up', cls: 'num', cell: (k) => speedupText(k) },
   { title: 'Interval', cls: 'num', cell: (k) => intervalText(speedup(k)) },
   { title: 'Time', cls: 'num', cell: (k) => timeText(k) },
-  { title: 'Evidence', cell: (k) => [evidenceBadge(k), k.is_baseline ? ' baseline' : null] },
+  { title: 'Evidence', cell: (k) => [evidenceBadge(k), k.is_baseline ? ' baseline' : null, overText(k) ? ` ${overText(k)}` : null] },
   { title: 'Served', cell: (k) => ago(k.served_since) },
   { title: 'Target', cell: (k) => k.target ?? k.shape?.target ?? '' },
   { title: 'Shape hash', cls: 'mono small', cell: (k) => shortHash(k.shape_hash) },

@@ -1,5 +1,5 @@
 // What was learned: lessons by their tags, found by tag and words with the parts of the score shown, each with its evidence and trust.
-import { get, post, Problem } from '../lib/api.js';
+import { get, getAll, post, Problem } from '../lib/api.js';
 import { el, part, replace } from '../lib/dom.js';
 import { ago, count, number, shapeText } from '../lib/format.js';
 import { sortedJobs } from '../lib/state.js';
@@ -20,7 +20,13 @@ import {
 } from './parts.js';
 
 const ASK_MS = 200,
-  NOTE_SHAPES = 24;
+  NOTE_SHAPES = 24,
+  SHOWN = 50,
+  TREE_PAGE = 200,
+  TREE_PAGES = 20;
+
+/** "50 lessons", "50+ lessons": as many as are shown; whether there are more, a page says by its next one, a search by being full. */
+export const howMany = (n, more, most) => `${n}${more || n >= most ? '+' : ''} lesson${n === 1 ? '' : 's'}`;
 
 /** Facets and what stands under them, with counts: op/…, target/…, technique/…. */
 export function tagTree(lessons) {
@@ -42,7 +48,7 @@ const PARTS = [
   ['bm25', 'BM25'],
   ['vector_rank', 'rank by meaning'],
   ['cosine', 'cosine'],
-  ['fused', 'fused'],
+  ['fused', 'by place'],
   ['trust', 'trust'],
   ['score', 'score'],
 ];
@@ -52,6 +58,11 @@ const scoreParts = (s) =>
         'details',
         null,
         el('summary', { class: 'small' }, `score ${number(s.score)}`),
+        el(
+          'p',
+          { class: 'small muted' },
+          'BM25 says how well the words fit, rare ones counting more; cosine, how near the meaning is. “By place” joins the places on the three lists; that, weighted by trust, is the score.',
+        ),
         facts(
           PARTS.filter(([k]) => Number.isFinite(s[k])).map(([k, name]) => [
             name,
@@ -75,7 +86,7 @@ function card(l, choose) {
     el(
       'p',
       { class: 'small' },
-      effectText(l.evidence?.effect),
+      effectText(l.evidence),
       ' ',
       evidenceBadge(l),
       ' · trust ',
@@ -200,6 +211,8 @@ export function knowledge(ctx, id, query) {
     seen = null,
     notesFor = null,
     all = [],
+    cut = false,
+    closed = false,
     drawn = 0;
   const search = el('input', { type: 'search', id: 'lesson-search', autocomplete: 'off', placeholder: 'what happens, what helps' });
   const op = el('input', { type: 'text', id: 'lesson-op', autocomplete: 'off', spellcheck: false }),
@@ -213,7 +226,8 @@ export function knowledge(ctx, id, query) {
     tags = tags.includes(t) ? tags.filter((x) => x !== t) : [...tags, t];
     ask();
   };
-  const tree = part(el('div', { class: 'tree' }), () =>
+  const tree = part(el('div', { class: 'tree' }), () => [
+    cut ? el('p', { class: 'small muted' }, `Of the newest ${count(all.length)} lessons.`) : null,
     tagTree(all).map(([facet, names]) =>
       el(
         'details',
@@ -245,7 +259,7 @@ export function knowledge(ctx, id, query) {
         ),
       ),
     ),
-  );
+  ]);
   const chosen = part(el('div', { class: 'row wrap' }), () =>
     tags.length
       ? [
@@ -270,7 +284,7 @@ export function knowledge(ctx, id, query) {
 
   async function ask() {
     const mine = ++turn,
-      q = new URLSearchParams({ limit: '50' });
+      q = new URLSearchParams({ limit: String(SHOWN) });
     for (const [k, v] of [
       ['tag', tags.join(',')],
       ['q', search.value.trim()],
@@ -283,9 +297,8 @@ export function knowledge(ctx, id, query) {
       const doc = await get(`/v1/lessons?${q}`);
       if (mine !== turn) return;
       const list = doc.lessons ?? [];
-      if (!tags.length && !search.value.trim() && !op.value.trim()) all = list;
-      else if (!all.length) all = list;
-      status.textContent = `${list.length} lesson${list.length === 1 ? '' : 's'}${Number.isFinite(doc.tokens) ? `, ${count(doc.tokens)} tokens in a prompt` : ''}${doc.semantic_backend ? `; meaning by ${doc.semantic_backend}` : ''}.`;
+      const found = tags.length > 0 || [search, op, target].some((input) => input.value.trim());
+      status.textContent = `${howMany(list.length, doc.next, found ? SHOWN : Infinity)}${doc.next ? ', the newest' : found ? ' that fit best' : ''}${Number.isFinite(doc.tokens) ? `, ${count(doc.tokens)} tokens in a prompt` : ''}${doc.semantic_backend ? `; meaning by ${doc.semantic_backend}` : ''}.`;
       replace(
         results,
         list.length
@@ -309,7 +322,7 @@ export function knowledge(ctx, id, query) {
                 list.map((l) => card(l, choose)),
               ),
             ]
-          : all.length
+          : found || all.length
             ? empty('No lesson fits', 'Nothing was learned about this yet.')
             : empty('No lesson yet', 'Lessons appear once searches have ended: what their templates and candidates showed, with the evidence for it.'),
       );
@@ -321,14 +334,35 @@ export function knowledge(ctx, id, query) {
       replace(results, notThere(e) ? noLayer(e) : failure(e));
     }
   }
+  /** The tree counts all lessons, whatever is looked for beside it. */
+  async function countTags() {
+    const list = [];
+    let pages = 0;
+    cut = false;
+    try {
+      await getAll(`/v1/lessons?limit=${TREE_PAGE}${ended.checked ? '&state=all' : ''}`, (page) => {
+        list.push(...(page.lessons ?? []).map((l) => ({ tags: l.tags })));
+        cut = typeof page.next === 'string' && ++pages >= TREE_PAGES;
+        return !cut && !closed;
+      });
+    } catch {
+      return; /* the list beside it says what is wrong */
+    }
+    all = list;
+    tree.update(`${++drawn}`);
+  }
   for (const input of [search, op, target])
     input.addEventListener('input', () => {
       clearTimeout(timer);
       timer = setTimeout(ask, ASK_MS);
     });
-  ended.addEventListener('change', ask);
+  ended.addEventListener('change', () => {
+    ask();
+    countTags();
+  });
   const labelled = (label, input) => el('div', { class: 'field' }, el('label', { for: input.id }, label), input);
   ask();
+  countTags();
   return {
     title: 'Knowledge',
     nodes: [
@@ -358,12 +392,16 @@ export function knowledge(ctx, id, query) {
       if (seen !== ctx.state.lessonTick) {
         if (seen !== null) {
           clearTimeout(timer);
-          timer = setTimeout(ask, 1000);
+          timer = setTimeout(() => {
+            ask();
+            countTags();
+          }, 1000);
         }
         seen = ctx.state.lessonTick;
       }
     },
     close() {
+      closed = true;
       clearTimeout(timer);
       turn++;
     },

@@ -15,7 +15,11 @@ export const meter = (share) =>
         el('span', { class: 'together' }, percent(share)),
       ]
     : '–';
-export const effectText = (e) => (e?.ratio > 0 ? `${number(e.ratio)}× [${number(e.low)}, ${number(e.high)}]` : 'no figure');
+/** What a lesson's pairs came to; an estimate has no interval, and is marked. */
+export const intervalOf = (e) => e?.measured === true && e.effect?.low > 0 && e.effect.high > e.effect.low;
+export const ratioText = (e) => `${e?.measured === true ? '' : '≈ '}${number(e?.effect?.ratio)}×`;
+export const effectText = (e) =>
+  e?.effect?.ratio > 0 ? `${ratioText(e)}${intervalOf(e) ? ` [${number(e.effect.low)}, ${number(e.effect.high)}]` : ''}` : 'no figure';
 const evidenceWord = (l) => (l.evidence?.basis === 'signed' ? 'signed by an operator' : l.evidence?.measured ? 'measured' : 'estimate');
 export const evidenceBadge = (l) => el('span', { class: `evidence ${l.evidence?.measured ? 'measured' : 'estimate'}` }, evidenceWord(l));
 
@@ -88,12 +92,12 @@ export function lessonPage(ctx, l, moves) {
         'Evidence',
         null,
         effect.ratio > 0
-          ? [el('p', { class: 'best-figure' }, `${number(effect.ratio)}× `, evidenceBadge(l)), el('p', { class: 'muted' }, 'time without it over time with it')]
+          ? [el('p', { class: 'best-figure' }, `${ratioText(e)} `, evidenceBadge(l)), el('p', { class: 'muted' }, 'time without it over time with it')]
           : el('p', null, 'No figure: it was not found by comparing candidates. ', evidenceBadge(l)),
         facts([
           [
             'interval',
-            effect.low > 0 && `${number(effect.low)} to ${number(effect.high)}${effect.level ? ` (${percent(effect.level)})` : ''}`,
+            intervalOf(e) && `${number(effect.low)} to ${number(effect.high)}${effect.level ? ` (${percent(effect.level)})` : ''}`,
           ],
           ['pairs', effect.pairs],
           ['basis', e.basis],

@@ -1,6 +1,6 @@
 // What runs, what won last, why it can be trusted, what it cost.
 import { el, part } from '../lib/dom.js';
-import { ago, axesText, count, isMeasured, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
+import { ago, axesText, count, factorText, isMeasured, overText, seconds, speedup, speedupText, timeText, intervalText } from '../lib/format.js';
 import { ended, progressOf, sortedJobs } from '../lib/state.js';
 import { candidateHref, empty, evidenceBadge, jobHref, kernelHref, link, progressBar, sparkline, stateBadge, table } from './parts.js';
 import { PHASES, phaseWords } from './trust.js';
@@ -17,14 +17,16 @@ export function bestOf(job) {
 
 /** Where the judgement of a candidate is; the steps before it are behind it. */
 export function phaseSteps(c) {
-  const at = PHASES.indexOf(c.phaseMode === 'retest' ? 'retest' : c.phase);
-  return el(
+  const name = c.phaseMode === 'retest' ? 'retest' : c.phase,
+    at = PHASES.indexOf(name);
+  const steps = el(
     'ol',
     { class: 'steps', 'aria-label': `Judgement: ${c.phase ?? 'waiting'}${c.phaseMode === 'retest' ? ' of the retest' : ''}` },
     PHASES.map((p, i) =>
       el('li', { class: i < at ? 'past' : i === at ? 'now' : null, title: phaseWords(p, true), 'aria-current': i === at ? 'step' : null }, p),
     ),
   );
+  return [steps, at >= 0 ? el('p', { class: 'small muted' }, `${name}: passed where ${phaseWords(name, true)}.`) : null];
 }
 
 const shapesText = (job) =>
@@ -48,12 +50,13 @@ function jobCard(state, job) {
     el(
       'div',
       { class: 'row spread' },
-      el('span', { class: 'figure' }, best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)),
+      el('span', { class: 'figure' }, best ? speedupText(best) : '–', ' ', evidenceBadge(best)),
       sparkline(
         moves.map((m) => speedup(m)?.median ?? 1),
         'How the best speed-up moved',
       ),
     ),
+    best && overText(best, job) ? el('p', { class: 'small warn' }, overText(best, job)) : null,
     progressBar(progressOf(state, job), `Progress of the job ${job.id}`),
     el(
       'p',
@@ -86,7 +89,7 @@ function jobCard(state, job) {
 
 /** The middle one of the served speed-ups: of measurements, where there is one. */
 function typical(kernels) {
-  const beaten = kernels.filter((k) => !k.is_baseline && speedup(k)),
+  const beaten = kernels.filter((k) => !k.is_baseline && !overText(k) && speedup(k)),
     measured = beaten.filter(isMeasured),
     list = (measured.length ? measured : beaten).map((k) => speedup(k).median).sort((a, b) => a - b);
   return list.length ? { median: list[Math.floor(list.length / 2)], most: list.at(-1), count: list.length, measured: measured.length > 0 } : null;
@@ -99,7 +102,8 @@ function tiles(state) {
   const week = (key) => days.reduce((n, d) => n + (Number(d[key]) || 0), 0);
   const kernels = [...state.kernels.values()],
     measured = kernels.filter(isMeasured).length,
-    plus = state.kernelsNext ? '+' : '';
+    plus = state.kernelsNext ? '+' : '',
+    newest = state.kernelsNext ? `; of the newest ${kernels.length}` : '';
   const well = state.devices.filter((d) => d.healthy !== false).length;
   const tile = (figure, label, sub, href) =>
     el(href ? 'a' : 'div', { class: 'tile', href }, el('b', null, figure), el('span', null, label), sub ? el('small', null, sub) : null);
@@ -108,17 +112,17 @@ function tiles(state) {
     cards = state.devices.filter((d) => d.kind === 'cuda').length;
   return [
     tile(
-      jobs.filter((j) => j.state === 'running').length,
+      `${jobs.filter((j) => j.state === 'running').length}${state.liveMore ? '+' : ''}`,
       'jobs running',
-      `${queued ? `${queued} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
+      `${queued ? `${queued}${state.liveMore ? '+' : ''} queued` : 'none waiting'}${today ? `; ${count(today.candidates)} candidates today` : ''}`,
     ),
     tile(
-      won ? `${won.measured ? '' : '≈ '}${speedupText(won)}` : '–',
+      won ? `${won.measured ? '' : '≈ '}${factorText(won)}` : '–',
       'typical speed-up',
-      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${speedupText({ median: won.most })}` : 'nothing beat its baseline yet',
+      won ? `${won.measured ? 'measured' : 'estimated'}; the best ${won.measured ? '' : '≈ '}${factorText({ median: won.most })}${newest}` : 'nothing beat its baseline yet',
       '#/kernels',
     ),
-    tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated`, '#/kernels'),
+    tile(`${kernels.length}${plus}`, 'kernels served', `${measured} measured, ${kernels.length - measured} estimated${newest}`, '#/kernels'),
     tile(
       today ? seconds(today.gpu_seconds) : '–',
       'GPU time today',
@@ -138,9 +142,11 @@ function tiles(state) {
   ];
 }
 
-function shapeRows(state) {
+/** Of jobs that were measured beside the operators' baselines: speed-ups over a job's own are of another kind. */
+export function shapeRows(state) {
   const rows = new Map();
   for (const job of sortedJobs(state)) {
+    if (overText(null, job)) continue;
     for (const s of job.shapes ?? []) {
       const best = job.best.get(s.shape_hash);
       if (best && !rows.has(s.shape_hash))
@@ -166,7 +172,7 @@ function shapes(state) {
     { class: 'bars' },
     rows.map((r) => {
       const s = speedup(r.best),
-        moves = state.moves.get(r.hash) ?? [];
+        moves = (state.moves.get(r.hash) ?? []).filter((m) => !overText(m));
       return el(
         'li',
         null,
@@ -185,7 +191,7 @@ function shapes(state) {
         el(
           'div',
           { class: 'bar-figure' },
-          el('b', null, speedupText(s)),
+          el('b', null, speedupText(r.best)),
           ' ',
           evidenceBadge(r.best),
           sparkline(
@@ -215,7 +221,7 @@ function promoted(state) {
           link(kernelHref(p.shape_hash), k.shape?.op ?? k.op ?? String(p.shape_hash).slice(0, 12)),
           el('div', { class: 'mono small muted clip' }, axesText(k.shape?.axes)),
         ],
-        [el('b', null, speedupText(s)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
+        [el('b', null, speedupText(p)), intervalText(s) ? el('div', { class: 'small muted' }, intervalText(s)) : null],
         timeText(p),
         [evidenceBadge(p), el('div', { class: 'small muted' }, p.is_baseline ? 'baseline, ' : '', ago(p.since))],
       ];
@@ -285,7 +291,7 @@ function endedJobs(state, jobs) {
           el('div', { class: 'mono small muted clip' }, shapesText(job)),
         ],
         stateBadge(job.state),
-        [best ? speedupText(speedup(best)) : '–', ' ', evidenceBadge(best)],
+        [best ? speedupText(best) : '–', ' ', evidenceBadge(best), overText(best, job) && el('div', { class: 'small muted' }, overText(best, job))],
         count(job.spent?.candidates ?? 0),
         seconds(job.spent?.gpu_seconds ?? 0),
         ago(job.finished ?? job.created),

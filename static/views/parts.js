@@ -86,14 +86,14 @@ export function table(label, heads, rows, attributes) {
 }
 
 /** Speed-up in large, interval and time in small, evidence beside it. */
-export function bestFigure(best) {
+export function bestFigure(best, over) {
   const s = speedup(best);
   return [
-    el('div', { class: 'best-figure' }, speedupText(s), ' ', evidenceBadge(best)),
+    el('div', { class: 'best-figure' }, speedupText(best), ' ', evidenceBadge(best)),
     el(
       'div',
       { class: 'muted' },
-      [intervalText(s) && `interval ${intervalText(s)}`, best?.time_ns > 0 && timeText(best), best?.is_baseline && 'the baseline']
+      [over, intervalText(s) && `interval ${intervalText(s)}`, best?.time_ns > 0 && timeText(best), best?.is_baseline && 'the baseline']
         .filter(Boolean)
         .join(' · ') || 'nothing verified yet',
     ),

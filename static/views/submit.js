@@ -98,7 +98,8 @@ function build(ctx, ops, presets, from, wantedOp) {
   function shapeSet(i) {
     const axes = Object.entries(state.op.axes ?? {}).filter(([, a]) => a.type !== 'const');
     const inputs = {},
-      hash = el('div', { class: 'hash', 'aria-live': 'polite' }, '…');
+      hash = el('div', { class: 'hash' }, '…'),
+      spoken = el('div', { class: 'out', role: 'status' });
     const row = el(
       'fieldset',
       null,
@@ -142,8 +143,13 @@ function build(ctx, ops, presets, from, wantedOp) {
           : null,
       ),
       hash,
+      spoken,
     );
-    row.hash = hash;
+    /** 64 digits are for the eye; a screen reader hears that they are there, once. */
+    row.say = (text, words) => {
+      hash.textContent = text;
+      if (spoken.textContent !== words) spoken.textContent = words;
+    };
     return row;
   }
 
@@ -171,7 +177,7 @@ function build(ctx, ops, presets, from, wantedOp) {
       const axes = axesOf(i),
         row = state.rows[i];
       if (!Object.keys(axes).length) {
-        row.hash.textContent = 'Type the axes; the hash of the shape appears here.';
+        row.say('Type the axes; the hash of the shape appears here.', '');
         continue;
       }
       try {
@@ -182,17 +188,18 @@ function build(ctx, ops, presets, from, wantedOp) {
           ...(state.target?.value ? { target: state.target.value } : {}),
         });
         if (mine !== turn) return;
-        row.hash.textContent = doc.shape_hash ?? '';
+        row.say(doc.shape_hash ?? '', 'Hash ready.');
       } catch (e) {
         if (mine !== turn) return;
-        row.hash.textContent = 'No hash yet: the shape is not whole.';
+        let text = 'No hash yet: the shape is not whole.';
         for (const fault of e.doc?.errors ?? []) {
           const name = /^\/axes\/([^/]+)/.exec(fault.pointer ?? '')?.[1];
           const at = fields.find((f) => f.pointer === (name ? `/shapes/${i}/${name}` : fault.pointer));
           if (at && (at.input.value !== '' || !name))
             at.tell(fault.detail); // an empty one is not wrong yet
-          else if (!at) row.hash.textContent = fault.detail ?? row.hash.textContent;
+          else if (!at) text = fault.detail ?? text;
         }
+        row.say(text, 'The shape is not whole.');
       }
     }
   }

@@ -13,13 +13,20 @@ const MODES = [
 ];
 const BINS = 48;
 
+/** From the least to the 99.5th percentile: the few that are slower would leave no room for the others, and stand in the last column. */
+export function histogramRange({ candidate = [], baseline = [] }) {
+  const sorted = [...candidate, ...baseline].filter((v) => v > 0).sort((a, b) => a - b),
+    high = sorted[Math.floor(sorted.length * 0.995)];
+  return sorted.length < 4 ? null : { low: sorted[0], high, largest: sorted.at(-1), beyond: sorted.filter((v) => v > high).length };
+}
+export const tailText = (r) =>
+  r?.beyond ? `${r.beyond} of them ${r.beyond === 1 ? 'is' : 'are'} slower than ${duration(r.high)}, up to ${duration(r.largest)}: the last column holds ${r.beyond === 1 ? 'it' : 'them'} too.` : '';
+
 function histogram(samples, close) {
   const { candidate = [], baseline = [] } = samples,
-    all = [...candidate, ...baseline].filter((v) => v > 0);
-  if (all.length < 4) return null;
-  const sorted = [...all].sort((a, b) => a - b),
-    low = sorted[0],
-    high = sorted[Math.floor(sorted.length * 0.995)];
+    range = histogramRange(samples);
+  if (!range) return null;
+  const { low, high, largest } = range;
   const bin = (list) => {
     const n = new Array(BINS).fill(0);
     for (const v of list) n[Math.min(BINS - 1, Math.max(0, Math.floor(((v - low) / (high - low || 1)) * BINS)))]++;
@@ -28,7 +35,7 @@ function histogram(samples, close) {
   const xs = Array.from({ length: BINS }, (_, i) => (low + ((i + 0.5) / BINS) * (high - low)) / 1000);
   const plot = new Plot({
     height: 200,
-    label: `Distribution of ${candidate.length} times of the candidate and ${baseline.length} of the baseline, ${duration(low)} to ${duration(high)}`,
+    label: `Distribution of ${candidate.length} times of the candidate and ${baseline.length} of the baseline, ${duration(low)} to ${duration(largest)}${range.beyond ? `; ${tailText(range)}` : ''}`,
     data: [xs, bin(candidate), bin(baseline)],
     options: () => ({
       scales: { x: { time: false } },
@@ -224,13 +231,14 @@ export function timingPanels(figures, speedup, record, close) {
         el(
           'p',
           { class: 'small muted' },
-          'Three timers, each under conditions of its own: graph-rotated decides, the others must agree. Box: the middle half; thick line: the median; thin line: from the least to the 95th percentile.',
+          'Three timers, each under conditions of its own. graph-rotated decides: many launches in one CUDA graph, over buffers that change from launch to launch, with events around. The others must agree: cold-isolated traces single launches after the caches were flushed; eager launches one by one from the host, as a program without graphs does. Box: the middle half; thick line: the median; thin line: from the least to the 95th percentile.',
         ),
         boxes(modes),
         figures.samples
           ? [
               el('h3', null, 'All samples by graph-rotated'),
               histogram(figures.samples, close),
+              el('p', { class: 'small muted' }, tailText(histogramRange(figures.samples))),
               el(
                 'ul',
                 { class: 'legend' },

@@ -1,6 +1,6 @@
 // Why a verdict can be believed: the phases of the judgement in words for someone who has never read about them.
 import { el } from '../lib/dom.js';
-import { duration, isMeasured } from '../lib/format.js';
+import { axesText, count, duration, isMeasured } from '../lib/format.js';
 
 export const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'range', 'retest'];
 
@@ -30,7 +30,55 @@ export function phaseWords(name, measured) {
   return own ?? (Object.hasOwn(WORDS, name) ? WORDS[name] : '');
 }
 
-/** Each phase once, in order: how it ended, whether it was passed again in the retest; skipped: without a card there was nothing to do. */
+/** Why a phase that ended well did nothing; null: it did its work. */
+export const notDone = (p) => [p?.note, p?.not_done].find((t) => typeof t === 'string' && t) ?? null;
+
+/** {blocks, of, smaller} where only some of the blocks ran; smaller: the axes at which all of them could. */
+export function sampleOf(p) {
+  const steps = Array.isArray(p?.sampled?.steps) ? p.sampled.steps : [],
+    sum = (key) => steps.reduce((n, s) => n + (Number(s?.[key]) || 0), 0),
+    blocks = Number(p?.blocks_emulated) || sum('blocks'),
+    of = Number(p?.blocks_of_all) || sum('of');
+  if (!p?.sampled && !(of > blocks && blocks > 0)) return null;
+  return { blocks, of, smaller: p?.sampled?.smaller?.shown === true ? (p.sampled.smaller.axes ?? {}) : null };
+}
+export const sampleText = (s) =>
+  `${count(s.blocks)} of ${count(s.of)} blocks${s.smaller ? `; all blocks at the smaller shape ${axesText(s.smaller)}` : ''}`;
+
+/** What a certificate says was asked for and is missing: [{need, why}]. */
+export const needsMissing = (c) =>
+  (Array.isArray(c?.needs?.missing) ? c.needs.missing : [])
+    .slice(0, 16)
+    .map((m) => ({ need: String(m?.need ?? '?'), why: String(m?.why ?? '').slice(0, 600) }));
+
+export const missingList = (c) =>
+  needsMissing(c).length
+    ? el(
+        'div',
+        null,
+        el('p', { class: 'warn' }, '⚠ What a judgement can rest on and this one does not:'),
+        el(
+          'ul',
+          null,
+          needsMissing(c).map((m) => el('li', null, el('b', null, m.need), `: ${m.why}`)),
+        ),
+      )
+    : null;
+
+/** How a figure came about, in words that claim no more than the phases show. */
+export function howJudged(record) {
+  const checks = checksOf(record),
+    of = (name) => checks.find((c) => c.name === name && c.good && !c.notDone),
+    all = of('emulate') && !of('emulate').sample;
+  return isMeasured(record?.figures)
+    ? `Its result was compared with the reference, and its time was measured on a card beside the baseline${of('retest') ? ', at last in fresh processes' : '; it was not judged again in fresh processes'}.`
+    : `Its result was compared with the reference${all ? ' and every access was checked' : ''}. Its time is an estimate by the emulator: there was no card to measure on.`;
+}
+
+/**
+ * Each phase once, in order: how it ended, whether it was passed again in the retest; skipped: without a card there was nothing to do;
+ * notDone: why nothing was checked, sample: of how many blocks it was, both by the last time that the phase was gone through.
+ */
 export function checksOf(record) {
   const checks = new Map();
   for (const p of Array.isArray(record?.phases) ? record.phases : []) {
@@ -43,6 +91,8 @@ export function checksOf(record) {
       good: good && (was?.good ?? true),
       again: was ? was.again || again : false,
       ms: (was?.ms ?? 0) + (p.ms || 0),
+      notDone: notDone(p),
+      sample: sampleOf(p),
     });
   }
   const at = (c) => (PHASES.includes(c.name) ? PHASES.indexOf(c.name) : -1);
@@ -51,6 +101,29 @@ export function checksOf(record) {
     .map((c) => ({ ...c, skipped: c.good && !measured && (c.name === 'time' || c.name === 'audit') }))
     .sort((a, b) => at(a) - at(b));
 }
+
+/** "9 of 11 checks passed, 1 not done, 1 on a sample of the blocks": only what was done, of all blocks, has passed. */
+export function checksSummary(checks) {
+  const all = checks.filter((c) => !c.skipped),
+    failed = all.filter((c) => !c.good).length,
+    undone = all.filter((c) => c.good && c.notDone).length,
+    part = all.filter((c) => c.good && !c.notDone && c.sample).length;
+  return [
+    `${all.length - failed - undone - part} of ${all.length} checks passed`,
+    undone && `${undone} not done`,
+    part && `${part} on a sample of the blocks`,
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
+
+const markOf = (c) => (!c.good ? ['bad', '✕'] : c.skipped || c.notDone ? ['none', '–'] : c.sample ? ['doubt', '◐'] : ['good', '✓']);
+const wordsOf = (c, measured) =>
+  !c.good
+    ? ' here it failed'
+    : c.notDone
+      ? ` – not done: ${c.notDone.slice(0, 400)}`
+      : ` ${phaseWords(c.name, measured)}${c.sample ? ` (a sample: ${sampleText(c.sample)})` : ''}`;
 
 export function checkList(record) {
   const checks = checksOf(record);
@@ -62,11 +135,11 @@ export function checkList(record) {
       el(
         'li',
         { title: duration(c.ms * 1e6) },
-        el('span', { class: `mark ${c.skipped ? 'none' : c.good ? 'good' : 'bad'}`, 'aria-hidden': 'true' }, c.skipped ? '–' : c.good ? '✓' : '✕'),
+        el('span', { class: `mark ${markOf(c)[0]}`, 'aria-hidden': 'true' }, markOf(c)[1]),
         ' ',
         el('b', null, c.name),
-        c.good ? ` ${phaseWords(c.name, isMeasured(record.figures))}` : ' here it failed',
-        c.good && c.again && !c.skipped ? el('span', { class: 'muted' }, ' · and again in the retest') : null,
+        wordsOf(c, isMeasured(record.figures)),
+        c.good && c.again && !c.skipped && !c.notDone ? el('span', { class: 'muted' }, ' · and again in the retest') : null,
       ),
     ),
   );

@@ -1,5 +1,6 @@
 // The dashboard in a real browser, against a service of our own that feeds it hostile text, cuts its streams and asks for a token.
 // Usage: node dashboard.mjs STATIC_DIR MODULES_DIR CHROMIUM
+import { minisign, publicKey } from './documents.mjs';
 import { candidateId, EVIL, Fake, hash, PAGES } from './fake.mjs';
 import { axe, browser, finish, is, live, ok, settled, text, until, watched } from './tools.mjs';
 
@@ -83,6 +84,13 @@ async function liveUpdates(context, base, fake, complaints) {
   await until(async () => (await text(page, '[aria-label="Candidates"]')).includes('<img src=x'), 'a hostile verdict, as text');
   const before = fake.lastId;
   fake.seen.lastIds.length = 0;
+  await page.evaluate(() => {
+    const pill = document.querySelector('#connection');
+    window.spoken = [];
+    new MutationObserver((all) => {
+      for (const m of all) if (!(m.target.nodeType === 1 ? m.target : m.target.parentElement)?.closest('[aria-hidden]')) window.spoken.push(pill.querySelector('b').textContent);
+    }).observe(pill, { subtree: true, childList: true, characterData: true });
+  });
   fake.refuse = true;
   fake.cut();
   await until(async () => /reconnecting|connecting/.test(await text(page, '#connection')), 'a lost connection is shown');
@@ -90,6 +98,8 @@ async function liveUpdates(context, base, fake, complaints) {
   fake.refuse = false;
   await live(page);
   await until(async () => (await rows(page, 'Candidates')) === had + 23, 'what came meanwhile, nothing twice');
+  const spoken = await page.evaluate(() => window.spoken);
+  ok(spoken.length > 0 && spoken.every((t) => !/[0-9]/.test(t)), `a screen reader hears states, not seconds: ${spoken}`);
   ok(fake.seen.lastIds.includes(String(before)), `resumed after event ${before}`);
   fake.jobs.get('job_live').state = 'done';
   fake.emit('job.done', 'job_live', { state: 'done' });
@@ -145,6 +155,8 @@ async function submitting(context, base, fake, complaints) {
   );
   await page.getByLabel('N', { exact: true }).fill('3072');
   await until(async () => (await hashText()) === hash(JSON.stringify({ R: 4, N: 3072 })), 'the shape hash as one types');
+  is(await page.locator('.hash[aria-live]').count(), 0, '64 digits are not read out');
+  is((await page.locator('fieldset [role=status]').first().textContent()).trim(), 'Hash ready.', 'that they are there is said');
   await page.getByLabel('Candidates').fill('13');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await until(async () => (await page.locator('[role=alert] .error').count()) === 1, 'refused');
@@ -182,6 +194,23 @@ async function submitting(context, base, fake, complaints) {
   await page.close();
 }
 
+/** Figures are of all that runs and waits, not of the page that came first. */
+async function counts(context, base, fake, complaints) {
+  const waiting = Array.from({ length: 171 }, (_, i) => ({ ...fake.jobDoc(`job_wait${i}`, 'queued', 'rmsnorm'), shapes: [] }));
+  const had = [...fake.jobs.values()],
+    running = had.filter((j) => j.state === 'running').length,
+    queued = had.filter((j) => j.state === 'queued').length + waiting.length;
+  fake.jobs = new Map([...waiting, ...had].map((j) => [j.id, j]));
+  const page = await watched(context, complaints);
+  await page.goto(base);
+  await live(page);
+  await until(async () => (await text(page, '.tile')).includes(`${queued} queued`), 'all that wait');
+  is(await text(page, '.tile b'), String(running), 'all that run');
+  ok((await page.locator('[aria-label="Ended jobs"] tbody tr').count()) > 0, 'ended ones, however many wait');
+  fake.jobs = new Map(had.map((j) => [j.id, j]));
+  await page.close();
+}
+
 /** Signature and digests are checked here; a foreign key is told; an admin withdraws and brings back. */
 async function kernels(context, base, fake, complaints) {
   const page = await watched(context, complaints);
@@ -193,8 +222,20 @@ async function kernels(context, base, fake, complaints) {
   await until(async () => (await rows(page, 'Kernels')) === 1, 'search');
   await page.goto(`${base}${PAGES.kernel}`);
   await until(async () => (await text(page, '.stamp')) === '✓ signed', 'the signature is checked in the browser');
+  await until(async () => (await text(page, '#main')).includes('no audit of the launches'), 'what the certificate does without');
+  ok((await text(page, '[aria-label="Judged again"]')).includes('another than the one that judged it first'), 'on which card it was judged again');
   await page.getByLabel('Check against a key').fill('RWQ' + 'A'.repeat(53));
   await until(async () => /bad/.test(await text(page, '.stamp')), 'another key does not fit');
+  await page.getByLabel('Check against a key').fill('RWQ');
+  await until(async () => (await text(page, '.stamp')) === 'signature not checked', 'half a key: the stamp of the one before is gone');
+  await page.getByLabel('Check against a key').fill(publicKey.split('\n')[1]);
+  await until(async () => (await text(page, '.stamp')) === '✓ signed, by your key', 'a pinned key');
+  const had = [fake.certificate, fake.signature];
+  fake.certificate = Buffer.from(JSON.stringify({ ...fake.certificateDoc(), shape_hash: hash('kernel1') }));
+  fake.signature = minisign(fake.certificate, `timestamp:1 file:certificate.json shape:${hash('kernel1')}`);
+  await page.reload();
+  await until(async () => (await text(page, '.stamp')).includes('another shape'), 'a certificate of another shape, signed well');
+  [fake.certificate, fake.signature] = had;
   fake.certificate = Buffer.concat([fake.certificate, Buffer.from(' ')]);
   await page.reload();
   await until(async () => /bad/.test(await text(page, '.stamp')), 'a changed byte is found');
@@ -209,6 +250,13 @@ async function kernels(context, base, fake, complaints) {
   await page.getByRole('button', { name: 'Restore' }).click();
   await page.getByRole('button', { name: 'Bring it back' }).click();
   await until(async () => (await page.getByRole('button', { name: 'Restore' }).count()) === 0, 'brought back');
+  const broken = (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify({ status: 503, detail: 'the shelf is away' }) });
+  await page.route('**/v1/kernels/*/candidates', broken);
+  await page.reload();
+  await until(async () => (await text(page, '[aria-label="What stands behind this shape"]')).includes('the shelf is away'), 'a shelf that could not be read is not an empty one');
+  await page.unroute('**/v1/kernels/*/candidates', broken);
+  await page.reload();
+  await until(async () => (await page.getByRole('button', { name: 'Quarantine' }).count()) > 0, 'the shelf');
   fake.kernels.delete(hash('kernel0'));
   fake.emit('kernel.state', undefined, {
     shape_hash: hash('kernel0'),
@@ -221,7 +269,7 @@ async function kernels(context, base, fake, complaints) {
   await page.close();
 }
 
-async function candidates(context, base, complaints) {
+async function candidates(context, base, fake, complaints) {
   const page = await watched(context, complaints);
   await page.goto(`${base}${PAGES.rejected}`);
   await until(async () => (await page.locator('.code tr.hit').count()) >= 2, 'the offending line is marked');
@@ -235,6 +283,8 @@ async function candidates(context, base, complaints) {
   );
   await page.goto(`${base}${PAGES.candidate}`);
   await until(async () => (await page.locator('.plot canvas').count()) === 2, 'histogram and pairs');
+  ok(/1 not done[^]*audit\s+– not done: /.test(await text(page, '[aria-label="Verdict"]')), 'what was not done is not called checked');
+  ok((await text(page, '[aria-label="Counters"]')).includes('61.5 %'), 'the counters of the card');
   ok((await page.locator('svg[aria-label^="Roofline"]').count()) === 1, 'the roofline');
   for (const [what, times] of [
     ['graph-rotated', 2],
@@ -242,6 +292,17 @@ async function candidates(context, base, complaints) {
     ['eager', 2],
   ])
     ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
+  await page.goto(`${base}#/candidates/${candidateId(8)}`);
+  await until(async () => (await text(page, '#main h1')).includes(candidateId(8).slice(-8)), 'one that is not believed');
+  is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'and that nobody holds');
+  await page.goto(`${base}#/candidates/${candidateId(7)}`);
+  await page.getByRole('button', { name: 'Refuse' }).click();
+  is(await page.evaluate(() => document.activeElement.id), 'decide-reason', 'a decision has a reason');
+  await page.getByLabel('Reason').fill('too good');
+  await page.getByRole('button', { name: 'Refuse' }).click();
+  await until(async () => (await text(page, '#main')).includes('refused by') && (await text(page, '#main')).includes('too good'), 'decided');
+  is(fake.posted.at(-1), [`/v1/candidates/${candidateId(7)}/refuse`, { reason: 'too good' }], 'with its reason');
+  is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'once');
   await page.close();
 }
 
@@ -280,13 +341,13 @@ finish(async () => {
   const chromiumBrowser = await browser(modules, chromium);
   const context = await chromiumBrowser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
   const complaints = [];
-  const steps = [everyPage, liveUpdates, keyboard, submitting, kernels];
+  const steps = [everyPage, counts, liveUpdates, keyboard, submitting, kernels];
   for (const step of steps.filter((s) => !process.env.ONLY || process.env.ONLY === s.name)) {
     const t = Date.now();
     await step(context, base, fake, complaints);
     if (process.env.VERBOSE) console.log(step.name, Date.now() - t);
   }
-  await candidates(context, base, complaints);
+  await candidates(context, base, fake, complaints);
   await honestly(context, base, fake, complaints);
   await withToken(chromiumBrowser, base, fake, complaints);
   is(complaints, [], 'the browser has nothing to complain about (content policy included)');

@@ -220,6 +220,7 @@ export class Documents {
       phases: [
         { mode: 'triage', phase: w, ms: 1.5 },
         { mode: 'triage', phase: 'compile', ms: 300, verdict: 'ok' },
+        { mode: 'full', phase: 'audit', ms: 3, verdict: 'ok', not_done: w },
         { mode: 'retest', phase: 'emulate', ms: 60, verdict: ok ? 'ok' : 'out_of_bounds' },
       ],
       links: {},
@@ -241,8 +242,15 @@ export class Documents {
             for_person: 'The kernel touches memory outside its buffers.',
             for_generator: w,
             detail: { source_line: 7, buffer: w, log: `candidate.cu(7): error: ${w}\n` },
+            ...(name === candidateId(7) || name === candidateId(8)
+              ? { code: 'implausible', fault: 'nobody', detail: name === candidateId(7) ? { held: true, why: w } : null }
+              : {}),
           },
       figures: ok ? measured(w) : null,
+      decision: this.decided?.[name],
+      profile: ok
+        ? { evidence: 'measured', mode: 'cold-isolated', device: w, driver: w, passes: 9, steps: [{ duration_ns: 7 }, { duration_ns: 4100, dram_pct: 61.5, stalls: { long_scoreboard: 9.5, [w]: 1 } }] }
+        : { not_done: w },
     };
   }
   certificateDoc() {
@@ -303,13 +311,15 @@ export class Documents {
           ratio: 1.13,
           ratio_before: 1.14,
           published: 1,
+          other_card: true,
           occasions: [
-            { candidate_ns: 3036, baseline_ns: 3450, ratio: { median: 1.136 }, decision: 'faster', regimes: [{}] },
+            { candidate_ns: 3036, baseline_ns: 3450, ratio: { median: 1.136 }, decision: 'faster', regimes: [{}], device: { name: w, uuid: 'GPU-0-other' }, why_this_card: w },
             { candidate_ns: 3035, baseline_ns: 3452, ratio: { median: 1.137 }, decision: w, regimes: [{}] },
           ],
         },
       ],
       calibration: { copy_bytes_per_ns: 4090, read_bytes_per_ns: 4300, sm_clock_mhz: 1980, node_ns: 1300 },
+      needs: { asked: ['audit'], missing: [{ need: 'audit', why: `no audit of the launches: ${w}` }] },
       sandbox: { level: 'isolated', seccomp: true, landlock: true, namespaces: true, limits: true },
       device: { kind: 'cuda', name: `card ${w}`, uuid: 'GPU-0', driver: '580', target: 'sm_90a' },
       toolkit: { version: '13.0' },

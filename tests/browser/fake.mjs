@@ -66,7 +66,7 @@ export class Fake extends Documents {
     this.certificate = Buffer.from(JSON.stringify(this.certificateDoc()));
     this.signature = minisign(
       this.certificate,
-      `timestamp:1 file:certificate.json ${words === EVIL ? '<script>window.pwned=1</script>' : ''}`,
+      `timestamp:1 file:certificate.json shape:${hash('kernel0')} ${words === EVIL ? '<script>window.pwned=1</script>' : ''}`,
     );
     this.server = http.createServer((request, response) => this.answer(request, response));
   }
@@ -166,7 +166,10 @@ export class Fake extends Documents {
     else if (what === 'jobs' && one) {
       if (this.jobs.has(one)) json({ ...this.jobs.get(one), as_of: this.lastId });
       else problem(404, this.words);
-    } else if (what === 'jobs') page('jobs', [...this.jobs.values()]);
+    } else if (what === 'jobs') {
+      const wanted = { live: ['queued', 'running'], ended: ['done', 'failed', 'cancelled'] }[url.searchParams.get('state')];
+      page('jobs', [...this.jobs.values()].filter((j) => !wanted || wanted.includes(j.state)));
+    }
     else if (what === 'kernels' && sub === 'candidates')
       json({
         shape_hash: one,
@@ -285,6 +288,9 @@ export class Fake extends Documents {
           ],
         });
       else json({ ...this.jobs.get('job_live'), as_of: this.lastId }, 202);
+    } else if (sub === 'refuse') {
+      this.decided = { [one]: { decision: 'refused', by: this.words, reason: doc?.reason } };
+      json({ as_of: this.lastId });
     } else if (sub === 'quarantine' || sub === 'restore') {
       this.shelfState = sub === 'quarantine' ? 'quarantined' : 'verified';
       json({ as_of: this.lastId });

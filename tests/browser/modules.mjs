@@ -10,9 +10,17 @@ import { diffLines, hunks } from './static/lib/diff.js';
 import { readKey, verify } from './static/lib/minisign.js';
 import { tokenize } from './static/lib/tokens.js';
 import { offendingLines } from './static/views/code.js';
+import { isHeld } from './static/views/candidate.js';
 import { gridOf } from './static/views/jobparts.js';
 import { searchData } from './static/views/jobplot.js';
-import { tagTree } from './static/views/knowledge.js';
+import { histogramRange, tailText } from './static/views/timing.js';
+import { howJudged, checksOf, checksSummary, needsMissing, notDone } from './static/views/trust.js';
+import { commentFields, outcomeOf, wrongShape } from './static/views/signature.js';
+import { cardText, otherCard } from './static/views/certificate.js';
+import { profileRows, stallsOf } from './static/views/profile.js';
+import { shapeRows } from './static/views/overview.js';
+import { effectText } from './static/views/lesson.js';
+import { howMany, tagTree } from './static/views/knowledge.js';
 import { SseParser } from './static/lib/sse.js';
 import * as S from './static/lib/state.js';
 import * as F from './static/lib/format.js';
@@ -175,6 +183,27 @@ is((await verify(data, sign('said'), key)).comment, 'said');
 is(await judged(Buffer.from('{"a":2}'), sign('c'), key), [true, false]);
 is(await judged(data, sign('c').replace('trusted comment: c', 'trusted comment: d'), key), [true, false]);
 is(await judged(data, sign('c'), key.replace(/.{10}\n$/, 'AAAAAAAAAA\n')), [true, false]);
+// a certificate of another shape, signed well, is not the one of this address
+{
+  const ours = 'a'.repeat(64),
+    other = 'b'.repeat(64);
+  for (const [address, certified, comment, kind] of [
+    [ours, ours, `timestamp:1 file:certificate.json shape:${ours} target:sm_90a`, 'good'],
+    [ours, other, `timestamp:1 shape:${other}`, 'bad'],
+    [ours, ours, `shape:${other} shape:${ours}`, 'bad'],
+    [ours, other, `shape:${ours}`, 'bad'],
+    [ours, undefined, `shape:${ours}`, 'bad'],
+    [ours, ours, 'timestamp:1', 'good'],
+  ]) {
+    const result = await verify(data, sign(comment), key);
+    is(result.good, true);
+    is(outcomeOf(result, wrongShape(address, { shape_hash: certified }, result.comment), true).kind, kind);
+  }
+  is(outcomeOf({ checked: true, good: false, why: 'x' }, null, true).kind, 'bad');
+  is(outcomeOf({ checked: false, why: 'x' }, null, true).kind, 'doubt');
+  is(outcomeOf({ checked: false, why: 'x' }, wrongShape(ours, null), true).kind, 'bad');
+  is([...commentFields('a:b:c x :y z:')], [['a', 'b:c'], ['z', '']]);
+}
 for (const bad of ['', 'x', sign('c').slice(0, 60)]) is(await judged(data, bad, key), [true, false]);
 for (const bad of ['', 'x', 'RWRW', sign('c')]) is(readKey(bad), null);
 
@@ -257,6 +286,28 @@ is(
   ),
   [1, 4],
 );
+const shapesOf = (tps, batches, more = [{}]) =>
+  tps.flatMap((tp) =>
+    batches.flatMap((B) =>
+      ['in', 'out'].flatMap((what) =>
+        more.map((m, i) => ({
+          shape_hash: `${tp}-${B}-${what}-${i}`,
+          shape: { op: 'gemm', axes: { B, N: 4096 / tp, ...m }, dtypes: { io: 'bf16' }, target: 'sm_90a' },
+          launches: [{ what, tp, batch: B }],
+        })),
+      ),
+    ),
+  );
+for (const [list, names] of [
+  [shapesOf([8], [1, 4]), ['gemm · in', 'gemm · out']],
+  [shapesOf([4, 8], [1, 4]), ['gemm · in · tp 4', 'gemm · out · tp 4', 'gemm · in · tp 8', 'gemm · out · tp 8']],
+  [shapesOf([8], [1], [{ slots: 1 }, { slots: 2 }]), ['in', 'out'].flatMap((w) => [1, 2].map((n) => `gemm · ${w} · B=1 N=512 slots=${n}`))],
+  [shapesOf([8], [1], [{}, {}]), null],
+]) {
+  const grid = gridOf(list);
+  is(grid.rows.flatMap(([, cells]) => [...cells.values()].map((s) => s.shape_hash)).sort(), list.map((s) => s.shape_hash).sort());
+  if (names) is(grid.rows.map(([name]) => name), names);
+}
 is(
   searchData([
     { id: 'b', baseline: true, verdict: 'ok', time_ns: 5000 },
@@ -270,10 +321,86 @@ is(
     [4, null, 6],
   ],
 );
+is([howMany(1, null, 50), howMany(50, null, 50), howMany(50, 'x', Infinity), howMany(70, null, Infinity)], ['1 lesson', '50+ lessons', '50+ lessons', '70 lessons']);
 is(tagTree([{ tags: ['op/a', 'target/x'] }, { tags: ['op/a'] }, { tags: 7 }]), [
   ['op', [['a', 2]]],
   ['target', [['x', 1]]],
 ]);
+
+// ---- what was not done is not "checked"; what was done to a sample of the blocks says so
+const judgedBy = (phases, evidence = 'measured') => checksOf({ figures: { evidence }, phases: phases.map(([phase, more]) => ({ phase, ms: 1, verdict: 'ok', ...more })) });
+const sampled = { steps: [{ kernel: 'k', blocks: 40, of: 512 }], smaller: { shown: true, axes: { B: 1 } } };
+is(checksSummary(judgedBy([['emulate', { blocks_emulated: 512, blocks_of_all: 512 }], ['audit', {}]])), '2 of 2 checks passed');
+is(checksSummary(judgedBy([['emulate', { note: 'wgmma is not known' }], ['audit', { not_done: 'no libcupti' }], ['time', {}]])), '1 of 3 checks passed, 2 not done');
+is(checksSummary(judgedBy([['emulate', { blocks_emulated: 40, blocks_of_all: 512, sampled }], ['correct', { sampled }], ['time', {}]])), '1 of 3 checks passed, 2 on a sample of the blocks');
+is(checksSummary(judgedBy([['time', { not_done: 'x' }], ['compile', {}]], 'emulated')), '1 of 1 checks passed');
+is(judgedBy([['emulate', { note: 'first it did not run', mode: 'triage' }], ['emulate', { mode: 'retest', blocks_emulated: 2, blocks_of_all: 2 }]]).map((c) => [c.notDone, c.sample, c.again]), [
+  [null, null, true],
+]);
+is(judgedBy([['correct', { sampled }]])[0].sample, { blocks: 40, of: 512, smaller: { B: 1 } });
+is(judgedBy([['audit', { verdict: 'timers_disagree', not_done: 'x' }]])[0].good, false);
+is([notDone({ note: {} }), notDone(null), notDone({ note: '', not_done: 'b' })], [null, null, 'b']);
+is(needsMissing({ needs: { asked: ['audit'], missing: [{ need: 'audit', why: 'no' }, null] } }), [
+  { need: 'audit', why: 'no' },
+  { need: '?', why: '' },
+]);
+is([needsMissing({ needs: { missing: 7 } }), needsMissing(null)], [[], []]);
+
+// ---- a speed-up over a job's own baseline says so, wherever it stands
+{
+  const best = { candidate: 'c1', speedup: { median: 9 }, time_ns: 5, evidence: 'measured' },
+    shape = { shape_hash: H, shape: { op: 'scale', axes: {} }, best },
+    own = { id: 'job_own', state: 'done', baseline: { digest: 'd' }, shapes: [shape] };
+  is([F.overText(best, own), F.overText({ own_baseline: 'd' }), F.overText(best, { baseline: null }), F.overText(null, null)], ["over the job's own baseline", "over the job's own baseline", '', '']);
+  is(F.servingText({ baseline: null }, shape), '');
+  assert.match(F.servingText(own, shape), /^Nothing of it is served yet/);
+  is(F.servingText(own, { ...shape, serving: { served: false, verdict: 'not_faster', speedup: { median: 0.5 }, evidence: 'emulated' } }), "Not served: beside the operator's baseline ≈ 0.50×, estimate, verdict not_faster.");
+  is(F.servingText(own, { ...shape, serving: { served: true, verdict: 'ok', speedup: { median: 1.25 }, evidence: 'measured' } }), "Served: beside the operator's baseline 1.25×, measured, verdict ok.");
+  is(F.servingText(own, { ...shape, serving: { served: 'yes' } }), "Not served: beside the operator's baseline verdict ?.");
+  const at = S.newState();
+  S.takeJob(at, own, 1);
+  is(shapeRows(at), []);
+  S.takeEvent(at, 'shape.best', JSON.stringify({ id: 5, job: 'job_own', candidate: 'c2', shape_hash: H, stands_for: 'c1', served: true, speedup: { median: 1.2 } }));
+  is(at.jobs.get('job_own').best.get(H).candidate, 'c1'); // what is served stands for the best and does not replace it
+  S.takeJob(at, { ...own, id: 'job_b', baseline: undefined }, 6);
+  is(shapeRows(at).map((r) => r.job.id), ['job_b']);
+}
+
+is([F.connectionText('waiting', 7), F.connectionText('live', 0)], [['reconnecting', 'in 7 s'], ['live', '']]);
+
+// ---- no words beyond what the record shows
+const judgedHow = (evidence, phases) => howJudged({ figures: { evidence }, phases: phases.map(([phase, more]) => ({ phase, ...more })) });
+assert.match(judgedHow('measured', [['correct'], ['retest', { mode: 'retest' }]]), /fresh processes\.$/);
+assert.match(judgedHow('measured', [['correct'], ['time']]), /not judged again/);
+assert.match(judgedHow('emulated', [['emulate', { blocks_emulated: 4, blocks_of_all: 4 }]]), /every access/);
+for (const more of [{ note: 'no' }, { blocks_emulated: 4, blocks_of_all: 8 }]) assert.doesNotMatch(judgedHow('emulated', [['emulate', more]]), /every access/);
+{
+  const candidate = Array.from({ length: 996 }, (_, i) => 1000 + i),
+    range = histogramRange({ candidate, baseline: [9000, 8000, 7000, 6000] });
+  is([range.low, range.largest, range.beyond], [1000, 9000, 4]);
+  assert.match(tailText(range), /^4 of them are slower than .*, up to 9\.00 µs: the last column holds them too\.$/);
+  is([histogramRange({ candidate: [1] }), tailText(null), tailText(histogramRange({ candidate: [5, 5, 5, 5] }))], [null, '', '']);
+}
+
+// ---- on which card it was judged again; what the card's counters said
+is(cardText({ device: { name: 'H200', uuid: 'GPU-12345678-abcdefgh' }, why_this_card: 'the other was busy' }), 'H200, …abcdefgh, no other: the other was busy');
+is([cardText({ device: { name: {}, uuid: 7 } }), cardText(null)], ['…7', '']);
+is([otherCard({ other_card: true }), otherCard({ other_card: 'x' })], ['another than the one that judged it first', null]);
+is(otherCard({ other_card: false }), 'the one that judged it first');
+is(profileRows({ steps: [{ dram_pct: 61.5, l2_bytes: 2e6, stalls: {} }, { dram_pct: '7' }, null] }).rows, [
+  ['DRAM, of what it can sustain', '61.5 %', '–', '–'],
+  ['through L2', '2.00 MB', '–', '–'],
+]);
+is([profileRows({ steps: 7 }).rows, profileRows(null).rows, stallsOf({ stalls: 'x' })], [[], [], []]);
+is(stallsOf({ stalls: { wait: 1, long_scoreboard: 9, drain: 0, misc: 'x' } }), [
+  { name: 'long scoreboard', value: 9 },
+  { name: 'wait', value: 1 },
+]);
+
+// ---- an admin is asked for what is held alone
+const verdict = (code, detail) => ({ verdict: { code, detail } });
+is([isHeld(verdict('implausible', { held: true })), isHeld({ ...verdict('implausible', { held: true }), decision: { decision: 'refused' } })], [true, false]);
+for (const doc of [verdict('implausible'), verdict('implausible', { held: 'true' }), verdict('ok', { held: true }), {}, null]) is(isHeld(doc), false);
 
 // ---- every module loads, with all that it imports
 for (const folder of ['lib', 'views', 'vendor'])
@@ -310,10 +437,15 @@ is(F.evidenceWord({ evidence: 'measured' }), 'measured');
 is([F.duration(840), F.duration(3214), F.duration(1.4e6), F.duration(0), F.duration(NaN)], ['840 ns', '3.21 µs', '1.40 ms', '–', '–']);
 is(
   [
-    F.speedupText(F.speedup({ speedup: 1.5 })),
-    F.speedupText(F.speedup({ speedup: { median: 2 } })),
-    F.speedupText(F.speedup({ speedup: 'x' })),
+    F.speedupText({ speedup: 1.5, evidence: 'emulated' }),
+    F.speedupText({ speedup: { median: 2 } }),
+    F.speedupText({ speedup: { median: 2 }, evidence: 'measured' }),
+    F.speedupText({ speedup: 'x' }),
+    F.speedupText(null),
   ],
-  ['1.50×', '2.00×', '–'],
+  ['≈ 1.50×', '≈ 2.00×', '2.00×', '–', '–'],
 );
+is(effectText({ measured: true, effect: { ratio: 1.5, low: 1.25, high: 1.75 } }), '1.5× [1.25, 1.75]');
+is(effectText({ effect: { ratio: 2, low: 2, high: 2 } }), '≈ 2×'); // an estimate has no interval
+is(effectText({}), 'no figure');
 console.log(`${checks} checks, 0 failed`);
