@@ -12,7 +12,7 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 
 /* When a row counts; all of its bits must hold. */
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
-       AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */ };
+       AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */, RANGED = 128 /* at a large value of an axis that is not keyed */ };
 
 /* Of one of the three timers: what it says of both sides. */
 #define TIMER_SIDE(X, path, when)                                                                                                \
@@ -77,6 +77,9 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("modes/graph-rotated/candidate/median_ns", POSITIVE, MEASURED)                                                             \
     X("modes/cold-isolated/candidate/median_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
+    X("phases/#range/default", PRESENT, RETESTED) X("phases/#range/axes", OBJECT, RANGED) X("phases/#range/bytes", POSITIVE, RANGED)    \
+    X("phases/#range/regimes/*/seed", SEED, RANGED) X("phases/#range/regimes/*/tensors/*/tensor", TEXT, RANGED)                  \
+    X("phases/#range/poisons/*", SEED, RANGED) X("phases/#range/ran_in/candidate/nonce", SEED, RANGED)                           \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
     X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
     X("phases/#retest/occasions/*/candidate_ns", POSITIVE, RETESTED) X("phases/#retest/occasions/*/baseline_ns", POSITIVE, RETESTED) \
@@ -176,6 +179,7 @@ static int holds_of(const json_t *c)
     bits |= !strcmp(json_str(certificate_phase(c, "correct"), "yardstick", ""), "baseline") ? COMPARED : 0;
     bits |= !measured || !json_object_get(certificate_phase(c, "emulate"), "note") ? RAN_ON_SIM : 0;
     bits |= json_int(certificate_phase(c, "emulate"), "blocks_emulated", 0) < json_int(certificate_phase(c, "emulate"), "blocks_of_all", 0) ? SAMPLED : 0;
+    bits |= json_object_get(certificate_phase(c, "range"), "axes") ? RANGED : 0;
     bits |= audit && !json_object_get(audit, "not_done") ? AUDITED : 0;
     return bits;
 }
@@ -201,10 +205,25 @@ static bool check_evidence(const json_t *c, struct err *err)
     return err_set(err, ERR_INVALID, "evidence \"%.20s\" is neither measured nor emulated", evidence);
 }
 
-/* Of a regime: its name and the worst element where it is open, and no value of it where it is held out. */
+/* What may be told of a tensor in a regime that is held out: nothing that depends on its values. */
+static bool check_withheld(const json_t *tensor, struct err *err)
+{
+    static const char *const may[] = {"tensor", "elements", "passed"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)tensor, key, value) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof may / sizeof *may; i++)
+            known = known || !strcmp(key, may[i]);
+        if (!known)
+            return err_set(err, ERR_INVALID, "a figure of a hidden regime is told (%.40s)", key);
+    }
+    return json_is_true(json_object_get(tensor, "passed")) || err_set(err, ERR_INVALID, "of a hidden regime it is not told that it was passed");
+}
+
+/* Of a regime: its name and the worst element where it is open. */
 static bool check_regime(const json_t *regime, struct err *err)
 {
-    static const char *const values[] = {"index", "got", "wanted", "text"};
     bool hidden = json_bool(regime, "hidden", false);
     size_t i;
     json_t *tensor;
@@ -212,9 +231,8 @@ static bool check_regime(const json_t *regime, struct err *err)
     if (hidden == named)
         return err_set(err, ERR_INVALID, hidden ? "a hidden regime is named" : "a regime has no name");
     json_array_foreach(json_object_get(regime, "tensors"), i, tensor) {
-        for (size_t k = 0; hidden && k < sizeof values / sizeof *values; k++)
-            if (json_object_get(tensor, values[k]))
-                return err_set(err, ERR_INVALID, "a value of a hidden regime is told (%s)", values[k]);
+        if (hidden && !check_withheld(tensor, err))
+            return false;
         if (!hidden && json_object_get(tensor, "worst_error") && json_num(tensor, "worst_error", 0) > 0 && !json_is_array(json_object_get(tensor, "index")))
             return err_set(err, ERR_INVALID, "tensor %.40s has an error and no worst element", json_str(tensor, "tensor", "?"));
     }
@@ -318,7 +336,7 @@ static bool spend(json_t *spent, const char *what, const json_t *value, struct e
     return true;
 }
 
-static bool spend_round(json_t *spent, const json_t *round, const json_t *figures, struct err *err)
+static bool spend_round(json_t *spent, const json_t *round, const json_t *processes, const json_t *figures, struct err *err)
 {
     static const char *const sides[] = {"candidate", "baseline", "reference"};
     size_t i;
@@ -330,7 +348,7 @@ static bool spend_round(json_t *spent, const json_t *round, const json_t *figure
         if (!spend(spent, "poison", one, err))
             return false;
     for (i = 0; i < sizeof sides / sizeof *sides; i++)
-        if (!spend(spent, "process", json_object_get(json_object_get(json_object_get(round, "processes"), sides[i]), "nonce"), err))
+        if (!spend(spent, "process", json_object_get(json_object_get(processes, sides[i]), "nonce"), err))
             return false;
     return spend(spent, "buffer seed", json_object_get(figures, "buffer_seed"), err) &&
            spend(spent, "order seed", json_object_get(figures, "order_seed"), err);
@@ -344,10 +362,13 @@ bool certificate_fresh(const json_t *certificate, struct err *err)
     json_t *occasion;
     if (!retest)
         return true;
-    if (!spend_round(spent, certificate_phase(certificate, "correct"), json_object_get(certificate_phase(certificate, "time"), "figures"), err))
+    const json_t *first = certificate_phase(certificate, "correct"), *range = certificate_phase(certificate, "range");
+    if (!spend_round(spent, first, json_object_get(first, "processes"), json_object_get(certificate_phase(certificate, "time"), "figures"), err))
         return err_wrap(err, "the first judgement");
+    if (!spend_round(spent, range, json_object_get(range, "ran_in"), NULL, err))
+        return err_wrap(err, "the large axes");
     json_array_foreach(json_object_get(retest, "occasions"), i, occasion)
-        if (!spend_round(spent, occasion, json_object_get(occasion, "figures"), err))
+        if (!spend_round(spent, occasion, json_object_get(occasion, "processes"), json_object_get(occasion, "figures"), err))
             return err_wrap(err, "occasion %zu", i + 1);
     return true;
 }
@@ -362,7 +383,8 @@ bool certificate_check(const json_t *certificate, struct err *err)
     for (i = 0; i < ROW_COUNT; i++)
         if ((rows[i].when & ~bits) == 0 && !item_holds(certificate, rows[i].path, rows[i].kind))
             return err_set(err, ERR_INVALID, "%s must be %s", rows[i].path, kind_names[rows[i].kind]);
-    if (!check_evidence(certificate, err) || !check_regimes(json_object_get(certificate_phase(certificate, "correct"), "regimes"), err))
+    if (!check_evidence(certificate, err) || !check_regimes(json_object_get(certificate_phase(certificate, "correct"), "regimes"), err) ||
+        !check_regimes(json_object_get(certificate_phase(certificate, "range"), "regimes"), err))
         return false;
     json_array_foreach(json_object_get(certificate_phase(certificate, "retest"), "occasions"), i, occasion)
         if (!check_regimes(json_object_get(occasion, "regimes"), err))

@@ -97,6 +97,10 @@
     N(judge_retries, "judge-retries", 2, 0, 100, "times", "a candidate is judged again after a failure of the judge")             \
     N(device_refresh_s, "device-refresh", 60, 1, 86400, "seconds", "devices are asked for their health this often")               \
     N(store_map_bytes, "store-map-bytes", 17179869184, 1048576, 17592186044416, "bytes", "the most that the store may grow to")   \
+    N(job_posted_bytes, "job-posted-bytes", 268435456, 0, 17592186044416, "bytes", "of the candidates posted to one job together; 0: no limit") \
+    N(caller_posted_bytes, "caller-posted-bytes", 2147483648, 0, 17592186044416, "bytes", "of those posted to all jobs of a caller that are kept; 0: no limit") \
+    N(retain_days, "retain-days", 0, 0, 36500, "days", "a job that ended longer ago goes, but for what is on a shelf; 0: none does for its age") \
+    N(retain_jobs, "retain-jobs", 10000, 0, 1000000000, "jobs", "jobs that ended and are kept; of more the oldest go, but for what is on a shelf; 0: all are kept") \
     N(job_events_kept, "job-events-kept", 0, 0, 1000000000, "events", "events that a job keeps; 0: all")                          \
     N(idempotency_hours, "idempotency-hours", 24, 1, 720, "hours", "an Idempotency-Key is remembered this long")                  \
     N(max_ops, "max-ops", 64, 0, 1000, "operators", "operators registered over HTTP (PUT /v1/ops/{name}); 0: none is taken")        \

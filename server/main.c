@@ -29,6 +29,7 @@
 #define SEEDS_MAX_BYTES ((size_t)8 << 20)
 #define DEVICES_WAIT_NS ((int64_t)10000000000)
 #define REQUEST_GRACE_NS ((int64_t)1500000000)
+#define RETAIN_PASS_NS ((int64_t)600 * 1000000000)
 #define STOP_LIMIT_NS ((int64_t)4500000000)
 #define OTHER_FILES 512
 #define FALLBACK_TARGET "sm_90a"
@@ -347,6 +348,8 @@ static bool start(struct server *s, struct err *err)
     struct jobs_config jobs = {
         .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes, .presets = &s->presets, .estimate_candidates = (int)c->estimate_candidates,
         .order_wait_ns = c->order_wait_s * 1000000000,
+        .job_posted_bytes = c->job_posted_bytes, .caller_posted_bytes = c->caller_posted_bytes,
+        .retain_ns = c->retain_days * 86400 * 1000000000, .retain_jobs = c->retain_jobs, .retain_pass_ns = RETAIN_PASS_NS,
         .max_tensor_bytes = c->max_tensor_mib << 20, .max_shape_bytes = c->max_shape_mib << 20,
         .default_candidates = c->default_candidates, .max_candidates = c->max_candidates,
         .default_wall_seconds = c->default_wall_seconds, .max_wall_seconds = c->max_wall_seconds,

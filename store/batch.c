@@ -106,6 +106,14 @@ void store_put_blob(struct store_batch *b, const void *data, size_t size, struct
     op->size = size;
 }
 
+void store_delete_blob(struct store_batch *b, const char *digest)
+{
+    struct store_batch_op *op = add_op(b);
+    op->what = OP_DELETE_BLOB;
+    op->id = xstrdup(digest);
+    check_key(b, "a digest", digest, 0);
+}
+
 /* Kept as the members of an object without its braces: the writer puts id and time in front. */
 void store_event(struct store_batch *b, const char *type, const char *job, const json_t *doc)
 {

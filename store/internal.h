@@ -35,7 +35,7 @@ enum store_table {
 };
 
 struct store_batch_op {
-    enum { OP_EXPECT, OP_PUT, OP_DELETE, OP_BLOB, OP_EVENT } what;
+    enum { OP_EXPECT, OP_PUT, OP_DELETE, OP_BLOB, OP_DELETE_BLOB, OP_EVENT } what;
     enum store_kind kind;
     char *id;            /* record id; event: its type */
     char *owner;         /* owner; event: its job; NULL: none */
@@ -68,6 +68,7 @@ struct store {
     pthread_cond_t work, finished;
     struct store_batch *head, **tail;
     bool closing;
+    json_t *watched;                 /* digests put since the watch began; NULL: there is none */
     void (*notify)(void *ctx, int64_t last);
     void *notify_ctx;
     int64_t commits, batches;        /* since the start */

@@ -63,6 +63,12 @@ void store_delete(struct store_batch *b, enum store_kind kind, const char *id);
 void store_expect(struct store_batch *b, enum store_kind kind, const char *id, const json_t *was);
 void store_put_blob(struct store_batch *b, const void *data, size_t size, struct hash_hex *ret);
 /*
+ * For whoever removes what no record names any more: while blobs are watched, one that is put (there already or not) is remembered, and
+ * is not deleted by a batch of that time. So watch, write something, read all records, delete what none of them named, end the watch.
+ */
+void store_watch_blobs(struct store *s, bool on);
+void store_delete_blob(struct store_batch *b, const char *digest);
+/*
  * type e.g. "job.state"; job may be NULL. The store puts "id", "time" and, where there is one, "job" in front. doc is copied at
  * once.
  */

@@ -145,11 +145,33 @@ static int apply_delete(struct txn *t, const struct store_batch_op *op)
     return rc;
 }
 
+static int apply_delete_blob(struct txn *t, const struct store_batch_op *op)
+{
+    MDB_val key = store_val(op->id, strlen(op->id));
+    pthread_mutex_lock(&t->s->lock);
+    const bool goes = t->s->watched && !json_object_get(t->s->watched, op->id);
+    pthread_mutex_unlock(&t->s->lock);
+    int rc = goes ? mdb_del(t->mdb, t->s->tables[TABLE_BLOB], &key, NULL) : 0;
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
 static int apply_blob(struct txn *t, const struct store_batch_op *op)
 {
     MDB_val key = store_val(op->id, strlen(op->id)), value = store_val(op->data, op->size);
+    pthread_mutex_lock(&t->s->lock);
+    if (t->s->watched)
+        json_put_bool(t->s->watched, op->id, true);
+    pthread_mutex_unlock(&t->s->lock);
     int rc = mdb_put(t->mdb, t->s->tables[TABLE_BLOB], &key, &value, MDB_NOOVERWRITE);
     return rc == MDB_KEYEXIST ? 0 : rc;
+}
+
+void store_watch_blobs(struct store *s, bool on)
+{
+    pthread_mutex_lock(&s->lock);
+    json_decref(s->watched);
+    s->watched = on ? json_object() : NULL;
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* The oldest events of a job go once it has more than it may keep. */
@@ -231,6 +253,7 @@ static int apply(struct txn *t, struct store_batch *b)
         case OP_PUT: rc = apply_put(t, op); break;
         case OP_DELETE: rc = apply_delete(t, op); break;
         case OP_BLOB: rc = apply_blob(t, op); break;
+        case OP_DELETE_BLOB: rc = apply_delete_blob(t, op); break;
         case OP_EVENT: rc = apply_event(t, op); break;
         }
         if (rc != 0)

@@ -95,7 +95,8 @@ static void test_listed(const json_t *certificate)
         fprintf(stderr, "%s\n", err.text);
     check(ok);
     check(certificate_items(certificate) > 70);
-    static const char *const phases[] = {"admit", "compile", "scan", "emulate", "assemble", "correct", "probe", "time", "audit", "plausible", "retest"};
+    static const char *const phases[] = {"admit", "compile", "scan", "emulate", "assemble", "correct", "probe", "time", "audit", "plausible",
+                                        "range", "retest"};
     for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
         const json_t *at = certificate_phase(certificate, phases[i]);
         check(at == json_array_get(json_object_get(certificate, "phases"), i));
@@ -122,6 +123,40 @@ static void test_listed(const json_t *certificate)
         bool retest = i + 1 == sizeof phases / sizeof *phases;      /* a triage has none */
         check(certificate_check(less, &err) == retest);
     }
+}
+
+/* ---- axes that are not keyed ---- */
+
+/* Judged with a value that the submitter chose: it decides nothing, and a large one of the judge's own was tried. */
+static void test_range(void)
+{
+    static const char *const needed[] = {"phases/#range/bytes", "phases/#range/poisons", "phases/#range/regimes/*/seed", "phases/#range/ran_in/candidate/nonce"};
+    struct judge_result r = {.gpu_ns = 0};
+    struct err err = {0};
+    char last[64];
+    cleanup(json) json_t *candidate = NULL;
+    const struct op *op = op_set_find(&ops, "rope_neox");
+    cleanup(json) json_t *task = json_pack("{s:{s:s,s:{s:i,s:i,s:i,s:i,s:i,s:i},s:s},s:s,s:n}", "shape", "op", "rope_neox", "axes", "B", 3, "HQ", 2, "HK", 1,
+                                           "d", 32, "rot", 16, "P", 1, "target", "sm_90a", "mode", "full", "baseline");
+    check(op && candidate_load(op->dir, "baseline", &candidate, &err));
+    json_put(task, "candidate", json_incref(candidate));
+    bool ok = judge_run(&config, task, NULL, NULL, NULL, &r, &err) && r.verdict.code == VERDICT_OK && r.certificate;
+    if (!ok)
+        fprintf(stderr, "%s: %s\n", err.text, r.verdict.text);
+    check(ok);
+    const json_t *range = certificate_phase(r.certificate, "range");
+    check(certificate_check(r.certificate, &err));
+    check_int((long)json_int(json_object_get(json_object_get(r.certificate, "shape"), "axes"), "P", 0), 256);
+    check_int((long)json_int(json_object_get(range, "default"), "P", 0), 256);
+    check(json_int(json_object_get(range, "axes"), "P", 0) > 65536);
+    check(strstr(json_str(r.certificate, "options", ""), "AXIS_rot=16") && !strstr(json_str(r.certificate, "options", ""), "AXIS_P"));
+    check(json_array_size(json_object_get(range, "regimes")) == 2);
+    for (size_t i = 0; ok && i < sizeof needed / sizeof *needed; i++) {
+        cleanup(json) json_t *less = json_deep_copy(r.certificate);
+        json_object_del(holder(less, needed[i], last), last);
+        check(!certificate_check(less, &err) && strstr(err.text, "range"));
+    }
+    judge_result_done(&r);
 }
 
 /* ---- evidence ---- */
@@ -215,12 +250,14 @@ static void test_hidden(const json_t *certificate)
         const json_t *tensor = json_array_get(json_object_get(regime, "tensors"), 0);
         bool is = json_bool(regime, "hidden", false);
         hidden += is, open += !is;
-        check(json_num(tensor, "worst_error", -1) >= 0 && json_num(tensor, "rms_error", -1) >= 0);
+        check((json_num(tensor, "worst_error", -1) >= 0 && json_num(tensor, "rms_error", -1) >= 0) == !is);
+        check(!is || json_object_size(tensor) == 3);
         check((json_object_get(tensor, "got") == NULL) == is && (json_object_get(tensor, "index") == NULL) == is);
         check((json_object_get(regime, "name") == NULL) == is);
     }
     check(hidden >= 2 && open >= 3);
-    static const char *const told[] = {"got", "wanted", "index"};
+    static const char *const told[] = {"got", "wanted", "index", "worst_error", "rms_error", "baseline_worst_error", "ratio_to_baseline", "worst_tile", "bias",
+                                       "worst_magnitude", "unchanged_elements", "text"};
     for (i = 0; i < sizeof told / sizeof *told; i++) {
         cleanup(json) json_t *leak = json_deep_copy(certificate);
         const json_t *list = json_object_get(certificate_phase(leak, "correct"), "regimes");
@@ -255,6 +292,7 @@ int main(int argc, char **argv)
         test_skip(err.text);
     buf_cstr(&text);
     source = text.data;
+    test_range();
     cleanup(json) json_t *certificate = certificate_of("retest", false), *alone = certificate_of("full", true);
     if (certificate && alone) {
         test_listed(certificate);

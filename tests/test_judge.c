@@ -223,7 +223,7 @@ static void test_faster_and_slower(void)
         const json_t *c = r.certificate;
         check_str(json_str(c, "evidence", ""), "emulated");
         check(hash_hex_valid(json_str(json_object_get(c, "digests"), "cubin", "")));
-        check_int(json_array_size(json_object_get(c, "phases")), 10);
+        check_int(json_array_size(json_object_get(c, "phases")), 11);
         /* what a caller must provide is signed with the rest */
         const json_t *before = json_object_get(c, "preconditions");
         check_str(json_str(before, "target", ""), "sm_90a");
@@ -305,6 +305,11 @@ static void test_sources(void)
     json_t *c = candidate_of(PLAN("k"), 0);
     json_put_str(c, "language", "ptx");
     expect("C++ as PTX", task_of(c, NULL, "triage"), VERDICT_COMPILE_ERROR, NULL, NULL);
+    c = candidate_of(PLAN("k"), 0);     /* PTX that the assembler takes is no error of the candidate's, whoever else cannot read it */
+    json_put_str(c, "language", "ptx");
+    json_put_str(c, "source", ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 x, .param .u64 w, .param .u64 y, .param .f32 e)\n"
+                 "{ .reg .v2 .f32 both; .reg .f32 f; mov.f32 f, 0f00000000; mov.v2.f32 both, {f, f}; ret; }\n");
+    expect("vector register", task_of(c, NULL, "triage"), VERDICT_UNSUPPORTED_ON_SIM, "scan", "cannot read it");
     static const struct { const char *text; enum verdict_code code; } cases[] = {
         {"#include \"/etc/passwd\"\n", VERDICT_COMPILE_ERROR},
         {"#include \"/proc/self/maps\"\n", VERDICT_COMPILE_ERROR},

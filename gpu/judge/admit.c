@@ -29,6 +29,8 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
         verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
     else
         s->plan_doc = plan_encode(&s->plan, &j->shape);
+    if (v->code == VERDICT_OK && !range_plan(j, s, why, sizeof why))
+        verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
     return side_verdict(j, s, v, err);
 }
 
@@ -49,6 +51,7 @@ bool phase_admit(struct judge *j, struct verdict *v, struct err *err)
     const json_t *baseline = json_object_get(j->task, "baseline");
     if (!check_target(j, err))
         return false;
+    range_draw(j);
     STEP(admit_side(j, &j->sides[CANDIDATE], json_object_get(j->task, "candidate"), v, err));
     if (baseline && !json_is_null(baseline))
         STEP(admit_side(j, &j->sides[BASELINE], baseline, v, err));

@@ -59,11 +59,11 @@ static bool baseline_take(struct judge *j, int regime, int next, struct verdict 
     return regime != 0 || j->on_card || run_estimate(j, s, err);
 }
 
-static void hide(struct verdict *v)
+void verdict_hide(struct verdict *v, const char *phase)
 {
     json_decref(v->detail);
     v->detail = NULL;
-    verdict_set(v, VERDICT_WRONG_RESULT, "correct", "A hidden test failed.");
+    verdict_set(v, VERDICT_WRONG_RESULT, phase, "A hidden test failed.");
     v->detail = json_object();
     json_put_bool(v->detail, "hidden", true);
 }
@@ -300,7 +300,7 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err)
             return false;
         if (v->code != VERDICT_OK) {
             if (inputs_regime_hidden(j->op, of))
-                hide(v);
+                verdict_hide(v, "correct");
             return true;
         }
     }

@@ -186,6 +186,35 @@ static void fill_beyond(const struct tensor *t, void *data, const struct tensor 
     }
 }
 
+#define FEW_VALUES 16
+
+static bool reaches(struct dist *d, int64_t elements)
+{
+    double run[RUN_ELEMENTS], most = (double)d->first;
+    for (int64_t first = 0; first < elements; first += RUN_ELEMENTS) {
+        const int64_t count = elements - first < RUN_ELEMENTS ? elements - first : RUN_ELEMENTS;
+        dist_fill(d, first, count, run);
+        for (int64_t i = 0; i < count; i++)
+            most = run[i] > most ? run[i] : most;
+    }
+    return most >= (double)(d->first + d->range - d->range / 8);
+}
+
+bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed)
+{
+    const char *name;
+    const json_t *doc = regime_at(s->op, regime, &name);
+    for (int t = 0; t < s->op->tensor_count; t++) {
+        struct dist d = {.seed = seed, .stream = name_hash(name_hash(0xcbf29ce484222325u, name), tensors[t].spec->name)};
+        if (tensors[t].spec->role != OP_INPUT || dtype_is_float(tensors[t].dtype) || !tensors[t].elements)
+            continue;
+        if (dist_parse(s, &tensors[t], dist_in(dist_of(s->op, doc, tensors[t].spec->name), tensors[t].dtype), &d, NULL) &&
+            d.range > FEW_VALUES && !reaches(&d, tensors[t].elements))
+            return false;
+    }
+    return true;
+}
+
 bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err)
 {
     const struct op *op = s->op;

@@ -43,5 +43,8 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
 /* Frees and clears the arrays of all tensors of the operator. */
 void inputs_free(const struct op *op, void **arrays);
 
+/* Whether each input of indices ("distinct", "indices" over more than a few values) comes within an eighth of the last value with this seed. */
+bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed);
+
 /* By tensor: whether its elements may be rotated without leaving the regime (independent floats, dense). */
 void inputs_rotatable(const struct op *op, const struct tensor *tensors, int regime, bool *ret_rotate);

@@ -105,6 +105,8 @@ struct judge {
     bool exact_axes;                    /* the shape is ours: axes that are not keyed stay as they are given */
     struct shape shape;
     struct tensor tensors[OP_MAX_TENSORS];
+    struct shape wide;                  /* the same with large values of the axes that do not key it, drawn in secret; while `ranged` */
+    bool ranged;
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */
     char device[16];                    /* "sim", "cuda:0": where runs go now; cards.c */
@@ -155,7 +157,7 @@ struct judge {
 /* A phase: true goes on if verdict->code is still VERDICT_OK, else ends with it. False: our failure. */
 typedef bool judge_phase(struct judge *j, struct verdict *v, struct err *err);
 judge_phase phase_admit, phase_compile, phase_scan, phase_emulate, phase_assemble, phase_correct, phase_probe, phase_time, phase_audit, phase_plausible,
-    phase_retest;
+    phase_range, phase_retest;
 
 /* Ends the calling function where a step of it failed (false) or gave a verdict (true). */
 #define STEP(call)                        \
@@ -287,6 +289,15 @@ bool correct_round(struct judge *j, struct verdict *v, struct err *err) MUST_CHE
  * clock, a register or a place in the queue happens to be is the emulator's to choose; a card is kind. */
 bool correct_on_emulator(struct judge *j, struct verdict *v, struct err *err) MUST_CHECK;
 
+/* Of a hidden regime the outside learns that a hidden test failed, nothing else. */
+void verdict_hide(struct verdict *v, const char *phase);
+
+/* ---- range.c ---- */
+/* Draws j->wide, if its tensors have room to grow. */
+void range_draw(struct judge *j);
+/* Whether the side's plan, resolved for the shape, holds for all values of axes that do not key it: `why` says what does not. */
+bool range_plan(const struct judge *j, const struct judge_side *s, char *why, size_t why_size);
+
 /* ---- probe.c ---- */
 /* Makes what needs no card. */
 bool probe_prepare(struct judge *j, struct err *err) MUST_CHECK;
@@ -301,6 +312,9 @@ void baseline_keep(struct judge *j, int regime);
 /* Compares the outputs of one run of a regime. */
 bool check_outputs(struct judge *j, struct judge_side *s, int regime, void *const *outputs, uint64_t poison, const char *phase,
                    struct compare_result *ret_worst, struct verdict *v, struct err *err) MUST_CHECK;
+
+/* What a regime's comparison leaves in the certificate; new reference. */
+json_t *regime_encode(const struct judge *j, int r, const struct compare_result *worst);
 
 /* ---- series.c ---- */
 /*

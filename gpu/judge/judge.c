@@ -21,6 +21,7 @@ static const struct { const char *name; judge_phase *run; enum judge_mode least;
     {"time", phase_time, MODE_TRIAGE},
     {"audit", phase_audit, MODE_FULL},
     {"plausible", phase_plausible, MODE_TRIAGE},
+    {"range", phase_range, MODE_FULL},
     {"retest", phase_retest, MODE_RETEST},
 };
 

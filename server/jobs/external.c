@@ -138,10 +138,26 @@ static bool add(struct jobs *j, const char *job_id, const json_t *job, json_t *r
     if (accepted >= most)
         return err_set(err, ERR_CONFLICT, "job %s may have %lld candidates and has got them all", job_id, (long long)most);
     keep_lessons(record, json_object_get(was, "told"));
+    cleanup(str) char *text = json_text(record);
+    const int64_t bytes = (int64_t)strlen(text), of_job = json_int(was, "bytes", 0) + bytes, most_of_job = j->config.job_posted_bytes;
+    if (most_of_job && of_job > most_of_job)
+        return err_set(err, ERR_CONFLICT, "the candidates of job %s may have %lld bytes together and this one makes them %lld", job_id,
+                       (long long)most_of_job, (long long)of_job);
     now = json_deep_copy(was);
     json_put_int(now, "accepted", accepted + 1);
+    json_put_int(now, "bytes", of_job);
     json_array_append(json_object_get(now, "waiting"), json_object_get(record, "id"));
     struct store_batch *b = store_batch_new();
+    int64_t of_caller = 0;
+    const int64_t most_of_caller = j->config.caller_posted_bytes;
+    bool room = posted_add(j, b, job, bytes, &of_caller, err);
+    if (room && most_of_caller && of_caller > most_of_caller)
+        room = err_set(err, ERR_CONFLICT, "the candidates of all jobs of this caller that are kept may have %lld bytes together, and this one makes them %lld",
+                       (long long)most_of_caller, (long long)of_caller);
+    if (!room) {
+        store_batch_free(b);
+        return false;
+    }
     store_expect(b, STORE_META, key, was);
     store_put(b, STORE_META, key, NULL, now);
     store_put(b, STORE_CANDIDATE, json_str(record, "id", ""), job_id, record);

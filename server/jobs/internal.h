@@ -108,6 +108,14 @@ void tidy_wake(struct jobs *j);
 bool tidier_start(struct jobs *j);
 void tidier_stop(struct jobs *j);        /* j->stopping is set */
 
+/* ---- retention.c: what is kept of jobs that ended, and how much callers may post ---- */
+/* Of a job's caller, so many bytes more are held (fewer: below 0); the batch expects the sum to be as it was. *ret_all: with them. */
+bool posted_add(struct jobs *j, struct store_batch *b, const json_t *job, int64_t more, int64_t *ret_all, struct err *err) MUST_CHECK;
+void posted_key(const json_t *job, char *to, size_t size);
+/* Removes some jobs that have been kept long enough; *ret_more: there may be another. */
+bool retention_piece(struct jobs *j, bool *ret_more, struct err *err) MUST_CHECK;
+bool retention_sweep(struct jobs *j, struct err *err) MUST_CHECK;    /* then the blobs that no record names any more */
+
 /* ---- spending.c: sums by day ---- */
 #define SPENDING_DAYS 100
 bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;

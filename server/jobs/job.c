@@ -278,7 +278,7 @@ static bool drop_contenders(struct jobs *j, struct store_batch *b, const json_t 
 }
 
 /* The waiting list of an external job goes, and nobody can add to it from then on. It may be long: what waited is dropped afterwards. */
-static bool take_waiting(struct jobs *j, struct store_batch *b, const char *job, struct err *err)
+static bool take_waiting(struct jobs *j, struct store_batch *b, const char *job, json_t *next, struct err *err)
 {
     char key[64];
     cleanup(json) json_t *list = NULL;
@@ -289,6 +289,8 @@ static bool take_waiting(struct jobs *j, struct store_batch *b, const char *job,
     store_expect(b, STORE_META, key, list);
     store_delete(b, STORE_META, key);
     drop_later(b, job, json_object_get(list, "waiting"));
+    if (json_int(list, "bytes", 0))
+        json_put_int(next, "posted_bytes", json_int(list, "bytes", 0));
     return true;
 }
 
@@ -323,7 +325,7 @@ bool job_end(struct jobs *j, json_t **job, enum job_state state, const struct er
     cleanup(json) json_t *next = json_deep_copy(*job);
     struct store_batch *b = store_batch_new();
     const char *current = json_str(*job, "current", NULL);
-    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_contenders(j, b, *job, next, err) || !take_waiting(j, b, id, err) ||
+    if ((current && !drop_candidate(j, b, id, current, err)) || !drop_contenders(j, b, *job, next, err) || !take_waiting(j, b, id, next, err) ||
         !drop_baseline(j, b, id, err)) {
         store_batch_free(b);
         return false;

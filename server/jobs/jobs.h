@@ -81,6 +81,9 @@ struct jobs_config {
     int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
     bool baseline_triage;           /* baselines are judged in full only where they are to be served */
     const json_t *seeds;            /* settings to try first, [{"shape","template","params"}], as nearest neighbours; NULL: none; borrowed */
+    int64_t job_posted_bytes, caller_posted_bytes;   /* of candidates from outside: of one job, and of all jobs of a caller that are kept; 0: no limit */
+    int64_t retain_ns, retain_jobs; /* of jobs that ended: for how long they are kept, how many; 0: for ever, all */
+    int64_t retain_pass_ns;         /* between two looks at that */
     int64_t order_wait_ns;          /* a job that has waited so long goes first, whatever others would save; 0: always in order of arrival */
     const char *default_target;
     struct know *know;              /* what is learnt goes there, and what a search starts from comes from there; NULL: neither; borrowed */

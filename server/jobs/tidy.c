@@ -1,7 +1,8 @@
 /*
  * What is left to be done after something ended, done in pieces by a thread of its own, so that neither a request nor a runner ever
  * waits for much of it: candidates that waited for an external job are dropped, a few a transaction. What is to be dropped is a
- * record (STORE_META "dropping/JOB", listed under "dropping": {"job","waiting":[ids]}), so a restart goes on where it ended.
+ * record (STORE_META "dropping/JOB", listed under "dropping": {"job","waiting":[ids]}), so a restart goes on where it ended. When there is
+ * nothing of that, what has been kept long enough goes (retention.c).
  */
 #include "server/jobs/internal.h"
 
@@ -97,14 +98,22 @@ static bool wait_untidy(struct jobs *j, int64_t until_ns)
 static void *tidier_main(void *arg)
 {
     struct jobs *j = arg;
-    int64_t until_ns = 0;
+    int64_t until_ns = 0, look_ns = 0;
     setpriority(PRIO_PROCESS, 0, NICE);  /* on Linux of this thread alone */
     while (wait_untidy(j, until_ns)) {
         struct err err = {0};
         bool more = false, ok = drop_piece(j, &more, &err);
+        const int64_t now_ns = clock_mono_ns();
+        if (ok && !more && now_ns >= look_ns) {
+            ok = retention_piece(j, &more, &err) && (more || retention_sweep(j, &err));
+            look_ns = ok && !more ? now_ns + j->config.retain_pass_ns : 0;
+        }
+        if (!ok && err.code == ERR_CONFLICT)     /* someone needs it now: looked at again with the rest */
+            ok = more = true;
         if (!ok)
             log_line(LOG_WARN, "what ended cannot be tidied up now", "error", err.text, NULL);
-        until_ns = !ok ? clock_mono_ns() + PAUSE_AFTER_ERROR_NS : more ? 0 : clock_mono_ns() + PAUSE_NS;
+        const int64_t pause_ns = j->config.retain_pass_ns < PAUSE_NS ? j->config.retain_pass_ns : PAUSE_NS;
+        until_ns = !ok ? clock_mono_ns() + PAUSE_AFTER_ERROR_NS : more ? 0 : clock_mono_ns() + (pause_ns > 0 ? pause_ns : PAUSE_NS);
     }
     return NULL;
 }

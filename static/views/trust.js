@@ -2,7 +2,7 @@
 import { el } from '../lib/dom.js';
 import { duration, isMeasured } from '../lib/format.js';
 
-export const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'retest'];
+export const PHASES = ['admit', 'compile', 'scan', 'emulate', 'assemble', 'correct', 'probe', 'time', 'audit', 'plausible', 'range', 'retest'];
 
 const WORDS = {
   admit: 'the launch plan is sound',
@@ -15,6 +15,7 @@ const WORDS = {
   time: 'it was timed in turns with the baseline',
   audit: 'a trace of its launches shows nothing else running, and the timers agree',
   plausible: 'it is not faster than the hardware allows',
+  range: 'it holds for many slots and long caches too, drawn in secret',
   retest: 'all of it held once more in fresh processes, with seeds and inputs that nobody had seen',
 };
 const WITHOUT_A_CLOCK = {
