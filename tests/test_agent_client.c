@@ -366,6 +366,40 @@ static void no_call_is_made_that_cannot_be_paid(void)
     check(!q.ok && q.err.code == ERR_TOO_LARGE && llm_usage_total(&q.account.usage) <= 200 && q.account.tries >= 1);
 }
 
+/* Digits and what is not ASCII are a token a byte for some: a call is refused by that, and nothing that is said carries it past its limit. */
+static void a_limit_holds_for_other_tokenisers(void)
+{
+    struct llm_config c = config_for("openai");
+    char digits[401], bytes[401];
+    memset(digits, '7', 400), digits[400] = 0;
+    for (int i = 0; i < 400; i += 2)
+        memcpy(bytes + i, "\xce\xb1", 2);
+    bytes[400] = 0;
+    const char *const texts[] = {digits, bytes};
+    for (size_t i = 0; i < 2; i++) {
+        struct llm_call call = {.message_count = 1, .tokens_most = 400};
+        call.messages[0].text = texts[i];
+        llm_server_play(&server, dir, (const char *const[]){"---\nnever\n", NULL});
+        cleanup(outcome) struct outcome o = ask_with(&c, call);
+        check(!o.ok && o.err.code == ERR_TOO_LARGE && !llm_server_requests(&server));
+        call.tokens_most = 500;
+        llm_server_play(&server, dir, (const char *const[]){"usage {\"prompt_tokens\":430,\"completion_tokens\":4}\n---\nfine\n", NULL});
+        cleanup(outcome) struct outcome p = ask_with(&c, call);
+        check(p.ok && !p.account.usage.estimated);
+        check_int(llm_usage_total(&p.account.usage), 434);
+    }
+    static const char *const claims[] = {"usage {\"prompt_tokens\":1000,\"completion_tokens\":4}", "usage {\"prompt_tokens\":50,\"completion_tokens\":190}",
+                                         "usage {\"prompt_tokens\":1000,\"completion_tokens\":190}", "usage none"};
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        cleanup(str) char *script = xfmt("fill 400\n%s\n---\nAn answer that is longer than was asked for, again. \n", claims[i]);
+        llm_server_play(&server, dir, (const char *const[]){script, NULL});
+        cleanup(outcome) struct outcome o = ask_with(&c, (struct llm_call){.tokens_most = 180});
+        if (!o.ok || llm_usage_total(&o.account.usage) > 180)
+            fprintf(stderr, "%s: %lld %s\n", claims[i], (long long)llm_usage_total(&o.account.usage), o.err.text);
+        check(o.ok && o.account.usage.estimated && llm_usage_total(&o.account.usage) <= 180);
+    }
+}
+
 /* Thoughts are spent too, also where the stream breaks before it says how many. */
 static void thoughts_of_a_broken_stream_are_charged(void)
 {
@@ -513,6 +547,7 @@ int main(int argc, char **argv)
     errors_within_a_stream();
     calls_can_be_stopped();
     no_call_is_made_that_cannot_be_paid();
+    a_limit_holds_for_other_tokenisers();
     settings_are_checked();
     thoughts_of_a_broken_stream_are_charged();
     vectors_are_read_figure_by_figure();

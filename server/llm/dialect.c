@@ -201,6 +201,21 @@ int64_t llm_tokens_estimate(size_t bytes)
     return (int64_t)((bytes * 2 + 4) / 5);
 }
 
+int64_t llm_tokens_most(const char *text, size_t bytes)
+{
+    size_t single = 0;
+    for (size_t i = 0; i < bytes; i++)
+        single += (unsigned char)text[i] >= 0x80 || (text[i] >= '0' && text[i] <= '9');
+    return (int64_t)(single + (bytes - single + 1) / 2);
+}
+
+/* At most the limit; then it is not what was said any more. */
+static int64_t at_most(int64_t said, int64_t limit, bool *estimated)
+{
+    *estimated = *estimated || said > limit;
+    return said > limit ? limit : said;
+}
+
 static int64_t within(int64_t said, int64_t least, int64_t most, int64_t estimate, bool *estimated)
 {
     if (said >= least && said <= most && said < TOKENS_MOST)
@@ -209,17 +224,19 @@ static int64_t within(int64_t said, int64_t least, int64_t most, int64_t estimat
     return estimate;
 }
 
-struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, size_t got_bytes, int64_t output_tokens)
+struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, int64_t most_in, size_t got_bytes, int64_t output_tokens)
 {
     struct llm_usage u = {0};
-    int64_t most_in = (int64_t)sent_bytes + OVERHEAD_TOKENS, most_out = output_tokens > (int64_t)got_bytes ? output_tokens : (int64_t)got_bytes;
+    int64_t believed_in = (int64_t)sent_bytes + OVERHEAD_TOKENS, most_out = output_tokens > (int64_t)got_bytes ? output_tokens : (int64_t)got_bytes;
     int64_t read = said->cache_read >= 0 ? said->cache_read : 0, written = said->cache_write >= 0 ? said->cache_write : 0;
-    bool sound = said->cache_read >= -1 && said->cache_write >= -1 && read <= most_in && written <= most_in && said->input >= 0;
+    bool sound = said->cache_read >= -1 && said->cache_write >= -1 && read <= believed_in && written <= believed_in && said->input >= 0;
     int64_t all = sound ? said->cached_within_input ? said->input : said->input + read + written : -1;
     sound = sound && (!said->cached_within_input || read <= said->input);
-    int64_t input = within(sound ? all : -1, (int64_t)(sent_bytes / BYTES_A_TOKEN_MOST), most_in, -1, &u.estimated);
+    int64_t input = within(sound ? all : -1, (int64_t)(sent_bytes / BYTES_A_TOKEN_MOST), believed_in, -1, &u.estimated);
     if (input < 0) {
-        u.input = llm_tokens_estimate(sent_bytes);
+        u.input = at_most(llm_tokens_estimate(sent_bytes), most_in, &u.estimated);
+    } else if (input > most_in) {
+        u.input = at_most(input, most_in, &u.estimated);
     } else {
         u.cache_read = read;
         u.cache_write = written;
@@ -228,6 +245,7 @@ struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, s
     /* Nobody is charged for more than was asked for, and an answer has some tokens for its bytes. */
     int64_t least = (int64_t)(got_bytes / BYTES_A_TOKEN_MOST), estimate = llm_tokens_estimate(got_bytes);
     u.output = within(said->output, least < output_tokens ? least : output_tokens, most_out, estimate < output_tokens ? estimate : output_tokens, &u.estimated);
+    u.output = at_most(u.output, output_tokens, &u.estimated);
     return u;
 }
 

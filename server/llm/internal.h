@@ -53,8 +53,11 @@ const struct dialect *dialect_find(const char *name);
 void answer_init(struct answer *a, size_t limit_bytes);
 void answer_done(struct answer *a);
 DEFINE_CLEANUP(answer, struct answer, answer_done(it))
-/* What is charged: what was said where it can be true of a request of `sent` bytes and an answer of `got`, else an estimate. */
-struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, size_t got_bytes, int64_t output_tokens);
+/*
+ * What is charged: what was said where it can be true of a request of `sent` bytes and an answer of `got`, else an estimate. Never more than was
+ * reserved for it: most_in (llm_call_estimate) and output_tokens.
+ */
+struct llm_usage usage_judge(const struct said_usage *said, size_t sent_bytes, int64_t most_in, size_t got_bytes, int64_t output_tokens);
 
 /* ---- llm.c ---- */
 /* The base with its path; a last "/v1" may be there or not. The caller frees. */

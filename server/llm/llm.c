@@ -11,6 +11,8 @@
 #define BACKOFF_MOST_NS ((int64_t)60 * 1000000000)
 #define RAW_TIMES 8                      /* what may be sent for an answer, in answers: a stream's frame around its text */
 #define LEAST_OUTPUT_TOKENS 16
+#define FRAME_TOKENS 16                  /* of a request, and of each of its messages */
+#define MESSAGE_TOKENS 8
 #define KEY_PART 8                       /* so much of a key in a text is the key */
 
 struct llm {
@@ -311,10 +313,10 @@ static enum outcome try_once(struct trial *t, const char *body, size_t body_byte
 
 int64_t llm_call_estimate(const struct llm_call *call)
 {
-    size_t bytes = strlen(call->system);
+    int64_t tokens = llm_tokens_most(call->system, strlen(call->system)) + FRAME_TOKENS;
     for (int i = 0; i < call->message_count; i++)
-        bytes += strlen(call->messages[i].text) + 16;
-    return llm_tokens_estimate(bytes) + 16;
+        tokens += llm_tokens_most(call->messages[i].text, strlen(call->messages[i].text)) + MESSAGE_TOKENS;
+    return tokens;
 }
 
 static size_t text_bytes(const struct llm_call *call)
@@ -340,7 +342,7 @@ static void note_try(struct llm_account *a, const struct trial *t, const struct 
         json_put_int(entry, "waited_ms", waited_ns / 1000000);
     bool charged = outcomes[o].charged && end->sent && (o != TRY_STOPPED || end->how == HTTP_CANCELLED);
     if (charged) {
-        struct llm_usage u = usage_judge(&t->answer.said, text_bytes(t->call), t->answer.text.size, t->output_tokens);
+        struct llm_usage u = usage_judge(&t->answer.said, text_bytes(t->call), llm_call_estimate(t->call), t->answer.text.size, t->output_tokens);
         /* A stream that was left before it told its figures: it had at least a token an event, be they thoughts that we do not keep. */
         if ((o != TRY_ANSWERED || t->too_large) && t->is_stream && u.output < t->events) {
             u.output = t->events < t->output_tokens ? t->events : t->output_tokens;

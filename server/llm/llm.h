@@ -41,6 +41,8 @@ void llm_usage_add(struct llm_usage *to, const struct llm_usage *more);
 json_t *llm_usage_encode(const struct llm_usage *u);       /* {"input","output","cache_read","cache_write","estimated"?}; new reference */
 /* Tokens of so many bytes of text: more than a tokeniser would make of most code. For budgets, never shown as a count. */
 int64_t llm_tokens_estimate(size_t bytes);
+/* The most that a tokeniser in use makes of this text: a digit, and a byte of what is not ASCII, may be a token each, of all else two bytes. */
+int64_t llm_tokens_most(const char *text, size_t bytes);
 
 struct llm_config {
     const char *url;               /* "https://host[:port][/path]", with or without a last "/v1" */
