@@ -3,7 +3,7 @@
  * and whoever writes one check it by the same rows, so that an item which is promised and not there is found.
  *
  * Beyond presence: evidence, mode and device say the same; a retest's processes, seeds, poisons and buffers are others than the first
- * judgement's and than each other's; of a hidden regime it holds how large the errors were and never a value.
+ * judgement's and than each other's; of a hidden regime it holds that it was passed, and no figure.
  */
 #pragma once
 #include "core/json.h"

@@ -56,6 +56,7 @@ struct selftest_case {
     int expected_count;
     enum verdict_code expected[SELFTEST_MAX_EXPECTED];
     const char *mode;               /* into doc */
+    const char *need;               /* into doc; NULL: as this host needs it (--need) */
     bool fools_naive, needs_card, fast;
 };
 struct selftest_corpus { int count; struct selftest_case *list; };   /* attacks, then honest kernels; each by name */

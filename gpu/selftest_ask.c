@@ -40,11 +40,12 @@ static json_t *task_of(const struct shape *shape, json_t *candidate, json_t *bas
     return task;
 }
 
-/* A failure of ours may pass: once more. */
-static bool judge(const struct selftest_ask *a, const struct selftest_place *at, const json_t *task, struct judge_answer *ret, struct err *err)
+/* A failure of ours may pass: once more. need: a case's own policy, or NULL. */
+static bool judge(const struct selftest_ask *a, const struct selftest_place *at, const json_t *task, const char *need, struct judge_answer *ret,
+                  struct err *err)
 {
     const struct spawn_config config = {.program = a->program, .ops_dir = a->o->ops_dir, .cuda_home = a->o->cuda_home, .device = at->devices,
-                                        .sandbox_minimum = a->o->sandbox_minimum, .need = a->o->need, .threads = a->threads, .card_lock = at->lock_base,
+                                        .sandbox_minimum = a->o->sandbox_minimum, .need = need ? need : a->o->need, .threads = a->threads, .card_lock = at->lock_base,
                                         .wall_limit_ns = CASE_WALL_NS};
     struct err first = {0};
     return spawn_judge(&config, task, NULL, NULL, NULL, ret, &first) || spawn_judge(&config, task, NULL, NULL, NULL, ret, err);
@@ -66,7 +67,7 @@ static char *baseline_judge(struct selftest_ask *a, const struct shape *shape, j
     static const struct selftest_place sim = {.device = "sim", .devices = "sim"};
     cleanup(json) json_t *task = task_of(shape, baseline, NULL, "triage");
     cleanup(judge_answer) struct judge_answer answer = {0};
-    if (!judge(a, &sim, task, &answer, err))
+    if (!judge(a, &sim, task, NULL, &answer, err))
         return NULL;
     char *ptx = ptx_of(&answer);
     if (answer.verdict.code == VERDICT_OK && ptx)
@@ -138,7 +139,7 @@ static bool judge_case(struct selftest_ask *a, const struct selftest_place *at, 
         return false;
     task = task_of(&c->shape, c->candidate, baseline, c->mode);
     json_put_str(task, "baseline_ptx", ptx);
-    if (!judge(a, at, task, &answer, err))
+    if (!judge(a, at, task, c->need, &answer, err))
         return false;
     r->code = answer.verdict.code;
     r->fresh = strcmp(c->mode, "retest") == 0 && retest_was_fresh(&answer, why, sizeof why);
@@ -165,7 +166,7 @@ static bool naive_shape(struct selftest_ask *a, const struct selftest_case *c, s
     if (!shape_parse(a->o->ops, doc, c->shape.target, "/naive_axes", shape, &f))
         return err_set(err, ERR_INVALID, "%s: %s", f.list[0].pointer, f.list[0].detail);
     task = task_of(shape, c->candidate, NULL, "triage");
-    if (!judge(a, &sim, task, &answer, err))
+    if (!judge(a, &sim, task, NULL, &answer, err))
         return false;
     free(*ptx);
     *ptx = ptx_of(&answer);

@@ -84,7 +84,7 @@ static bool take_rows(struct selftest_case *c, struct err *err)
 static bool check_words(const struct selftest_case *c, struct err *err)
 {
     static const char *const keys[] = {"title", "rows", "operator", "axes", "dtypes", "target", "candidate", "expect", "naive", "naive_regime",
-                                       "naive_outputs", "naive_axes", "mode", "needs", "fast", "defence", "why", NULL};
+                                       "naive_outputs", "naive_axes", "mode", "needs", "need", "fast", "defence", "why", NULL};
     static const struct { const char *key, *words[3]; bool needed; } words[] = {
         {"naive", {"fooled", "n/a"}, true}, {"naive_outputs", {"zeros", "stale"}, false}, {"needs", {"sim", "cuda"}, false},
         {"mode", {"triage", "full", "retest"}, false}};
@@ -116,6 +116,7 @@ static bool case_load(const char *dir, const struct op_set *ops, struct selftest
     c->digest = hash_of(text.data, text.size);
     c->fools_naive = strcmp(json_str(c->doc, "naive", "n/a"), "fooled") == 0;
     c->mode = json_str(c->doc, "mode", "triage");
+    c->need = json_str(c->doc, "need", NULL);
     c->needs_card = strcmp(json_str(c->doc, "needs", "sim"), "cuda") == 0;
     c->fast = json_bool(c->doc, "fast", false);
     return true;

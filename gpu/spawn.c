@@ -6,6 +6,7 @@
  */
 #include "gpu/spawn.h"
 #include "core/clock.h"
+#include "core/environment.h"
 #include "gpu/wire.h"
 
 #include <errno.h>
@@ -191,7 +192,8 @@ static bool start_with(char *const *argv, const int in[2], const int out[2], con
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int failed = posix_spawnp(ret, argv[0], &files, &attr, argv, environ);
+    cleanup(mem) void *variables = environment_for_child(environ);
+    int failed = posix_spawnp(ret, argv[0], &files, &attr, argv, variables);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     errno = failed;

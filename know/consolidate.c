@@ -319,6 +319,16 @@ static bool was_undecided(const struct know *k, uint64_t mark)
 }
 
 /* What did not differ is not measured again each round: a card has better things to do. */
+/* Anyone may propose lessons that contradict: what that makes the judge work has a limit, and a pair that nobody has used is worth none of it. */
+static bool may_measure(struct know *k, const json_t *a, const json_t *b)
+{
+    const int64_t day = clock_wall_ns() / ((int64_t)86400 * 1000000000);
+    if (day != k->measured_day)
+        k->measured_day = day, k->day_measured = 0;
+    return k->config.measure && k->round_measured < k->config.measure_round && k->day_measured < k->config.measure_day &&
+           (json_int(a, "uses", 0) > 0 || json_int(b, "uses", 0) > 0);
+}
+
 static struct ruling rule_measured(struct know *k, const json_t *a, const json_t *b)
 {
     struct ruling r = {NEITHER, ""};
@@ -326,7 +336,11 @@ static struct ruling rule_measured(struct know *k, const json_t *a, const json_t
     struct lesson_comparison c;
     const char *x, *y;
     const uint64_t mark = pair_mark(a, b);
-    if (!k->config.measure || was_undecided(k, mark) || !find_comparable(k, a, b, &x, &y) || !k->config.measure(k->config.ctx, x, y, &c, &err))
+    if (!may_measure(k, a, b) || was_undecided(k, mark) || !find_comparable(k, a, b, &x, &y))
+        return r;
+    k->round_measured++;
+    k->day_measured++;
+    if (!k->config.measure(k->config.ctx, x, y, &c, &err))
         return r;
     k->measured_again++;
     if (c.low > 1 || c.high < 1) {
@@ -422,7 +436,10 @@ static bool look_around(struct know *k, const json_t *lesson, int *steps, struct
         bool done = false;
         if (strcmp(near.list[n].id, id) <= 0)        /* each pair once, from its first */
             continue;
+        const int64_t measured = k->round_measured;
         if (!step_pair(k, id, near.list[n].id, &done, err))
+            return false;
+        if (k->round_measured != measured && !know_work(k, err))     /* a judgement takes its time: what jobs left does not wait for all of them */
             return false;
         *steps += done;
         if (done)
@@ -448,6 +465,7 @@ bool know_consolidate(struct know *k, int *ret_steps, struct err *err)
     char *next = NULL;
     struct store_page page = {STORE_LESSON, lesson_state_name(LESSON_ACTIVE), k->round_after, LESSONS_A_ROUND, false};
     *ret_steps = 0;
+    k->round_measured = 0;
     if (!store_list(k->store, &page, take_id, ids, &next, NULL, err))
         return false;
     free(k->round_after);                /* the next round goes on where this one ends, then from the start */

@@ -144,6 +144,7 @@ struct know {
     atomic_bool embed_asking;            /* by a query: one at a time */
     uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
     int undecided_at;
+    int64_t round_measured, day_measured, measured_day;      /* asked of the judge in this round, and on that day since 1970; of that thread too */
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */

@@ -6,7 +6,8 @@
  *   STORE_LEARN "closed/JOB/SHAPE_HASH" effects of the templates' parameters at that shape, and with them the lessons of its group (teach.c)
  *
  * A candidate helped if it is right, faster than the baseline, and not slower than the best before it by more than KEEPS_UP: to reach the best
- * at once and stay there is what a lesson is for, so not only gains count. What is nobody's fault is not counted.
+ * at once and stay there is what a lesson is for, so not only gains count. What is nobody's fault is not counted, nor what never ran (refused, or
+ * it did not compile): that says nothing of what a lesson advises. Candidates from outside: each caller once a lesson (lessons.h).
  */
 #include "know/internal.h"
 
@@ -19,8 +20,9 @@
 #define BASE_HELPED 1.0                  /* what is taken for known before anything is: one in four */
 #define BASE_TRIED 4.0
 #define LEARN_PAGE 64
+#define OUTSIDE_KEPT 256                 /* callers that are remembered of a lesson; more are not counted */
 
-void know_put_judged(struct store_batch *b, const json_t *record, double best_before_speedup)
+void know_put_judged(struct store_batch *b, const json_t *record, double best_before_speedup, const char *outside)
 {
     cleanup(json) json_t *doc = json_object();
     const char *id = json_str(record, "id", "");
@@ -29,6 +31,8 @@ void know_put_judged(struct store_batch *b, const json_t *record, double best_be
     cleanup(str) char *key = xfmt("judged/%s", id);
     json_put_str(doc, "candidate", id);
     json_put_num(doc, "best_before", best_before_speedup);
+    if (outside)
+        json_put_str(doc, "outside", outside);
     store_put(b, STORE_LEARN, key, NULL, doc);
 }
 
@@ -79,7 +83,7 @@ void lesson_end(json_t *doc, enum lesson_state state, const char *why)
     json_put_str(doc, "updated", clock_text(clock_wall_ns()).text);
 }
 
-static void move_lesson(struct store_batch *b, json_t *doc, const char *candidate, bool helped, double rate)
+static void move_lesson(struct store_batch *b, json_t *doc, const char *candidate, bool helped, double rate, bool from_outside)
 {
     struct trust t = trust_read(doc);
     trust_move(&t, helped);
@@ -87,7 +91,7 @@ static void move_lesson(struct store_batch *b, json_t *doc, const char *candidat
     json_put_int(doc, "uses", json_int(doc, "uses", 0) + 1);
     json_put_int(doc, "wins", json_int(doc, "wins", 0) + helped);
     json_put_str(doc, "updated", clock_text(clock_wall_ns()).text);
-    if (!trust_spent(&t, json_int(doc, "uses", 0), rate))
+    if (!trust_spent(&t, json_int(doc, "uses", 0), rate) || (from_outside && json_str(json_object_get(doc, "evidence"), "signed_by", NULL)))
         return;
     cleanup(str) char *why = xfmt("it stopped helping: %lld of %lld candidates that used it did, %.2f at best are to be expected and %.2f come without",
                                   (long long)json_int(doc, "wins", 0), (long long)json_int(doc, "uses", 0), beta_quantile(t.alpha, t.beta, 1 - TRUST_LOWER), rate);
@@ -130,6 +134,33 @@ static bool load_used(struct know *k, const json_t *record, json_t *docs[LESSON_
     return true;
 }
 
+/* Whether this caller's word on the lesson was heard already, or too many were; if not, it is from now on. */
+static bool was_heard(struct know *k, struct store_batch *b, const char *lesson, const char *caller, bool *ret, struct err *err)
+{
+    cleanup(str) char *key = xfmt("know/outside/%s", lesson);
+    cleanup(json) json_t *was = NULL, *now = NULL;
+    size_t i;
+    json_t *item;
+    if (!get_or_null(k, STORE_META, key, &was, err))
+        return false;
+    const json_t *callers = json_object_get(was, "callers");
+    *ret = json_array_size(callers) >= OUTSIDE_KEPT;
+    json_array_foreach(callers, i, item)
+        *ret |= !strcmp(json_string_value(item), caller);
+    if (*ret)
+        return true;
+    now = was ? json_deep_copy(was) : json_pack("{s:[]}", "callers");
+    json_array_append_new(json_object_get(now, "callers"), json_string(caller));
+    store_put(b, STORE_META, key, NULL, now);
+    return true;
+}
+
+/* Whether the verdict says anything of how the candidate works. */
+static bool has_run(enum verdict_code code)
+{
+    return code != VERDICT_REJECTED_PLAN && code != VERDICT_REJECTED_FORBIDDEN && code != VERDICT_COMPILE_ERROR;
+}
+
 static bool learn_judged(struct know *k, struct store_batch *b, const json_t *entry, json_t *docs[LESSON_MAX_USED], int *ret_count, struct err *err)
 {
     cleanup(json) json_t *record = NULL, *base = NULL;
@@ -143,14 +174,19 @@ static bool learn_judged(struct know *k, struct store_batch *b, const json_t *en
     const bool nobody = code != VERDICT_OK && !strcmp(verdict_fault(code), "nobody");
     if (!nobody && !verdict_is_correct(code) && !notes_add(k, b, record, err))
         return false;
-    if (nobody)
+    if (nobody || !has_run(code))
         return true;
     if (!get_or_null(k, STORE_META, BASE_KEY, &base, err) || !load_used(k, record, docs, ret_count, &named, err))
         return false;
-    bool helped = has_helped(record, code, json_num(entry, "best_before", 0));
-    for (int i = 0; i < *ret_count; i++)
-        move_lesson(b, docs[i], json_str(record, "id", NULL), helped, base_rate(base));
-    if (!named)
+    const char *outside = json_str(entry, "outside", NULL);
+    bool helped = has_helped(record, code, json_num(entry, "best_before", 0)), heard = false;
+    for (int i = 0; i < *ret_count; i++) {
+        if (outside && !was_heard(k, b, json_str(docs[i], "id", ""), outside, &heard, err))
+            return false;
+        if (!heard)
+            move_lesson(b, docs[i], json_str(record, "id", NULL), helped, base_rate(base), outside != NULL);
+    }
+    if (!named && !outside)
         move_base(b, base, helped);
     return true;
 }

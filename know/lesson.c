@@ -115,10 +115,12 @@ void lesson_text(const json_t *lesson, struct buf *to)
     const json_t *effect = json_object_get(json_object_get(lesson, "evidence"), "effect");
     const json_t *trust = json_object_get(lesson, "trust");
     buf_fmt(to, "[%s] %s -> %s", json_str(lesson, "id", ""), json_str(lesson, "situation", ""), json_str(lesson, "action", ""));
-    if (json_num(effect, "ratio", 0) > 0)
-        buf_fmt(to, " (%.3gx [%.3g, %.3g], %s, trust %.2f)", json_num(effect, "ratio", 0), json_num(effect, "low", 0),
-                json_num(effect, "high", 0), json_bool(json_object_get(lesson, "evidence"), "measured", false) ? "measured" : "estimated",
-                json_num(trust, "lower", 0));
+    const char *kind = json_bool(json_object_get(lesson, "evidence"), "measured", false) ? "measured" : "estimated";
+    const double ratio = json_num(effect, "ratio", 0), low = json_num(effect, "low", 0);
+    if (ratio > 0 && low > 0)
+        buf_fmt(to, " (%.3gx [%.3g, %.3g], %s, trust %.2f)", ratio, low, json_num(effect, "high", 0), kind, json_num(trust, "lower", 0));
+    else if (ratio > 0)                  /* pairs of estimates have no interval */
+        buf_fmt(to, " (%.3gx, %s, trust %.2f)", ratio, kind, json_num(trust, "lower", 0));
     else
         buf_fmt(to, " (trust %.2f)", json_num(trust, "lower", 0));
 }

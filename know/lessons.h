@@ -48,6 +48,7 @@ struct know_config {
      * NULL: contradictions are resolved by what is known. Called by the module's own thread; may take as long as a judgement.
      */
     bool (*measure)(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err);
+    int64_t measure_round, measure_day;  /* how often at most, in a round of consolidation and in a day (UTC) of this process; failed ones count. 0: never */
     /*
      * One text for several lessons that say much the same: *ret_situation and *ret_action, owned by the caller. NULL: the most trusted
      * one's text stays.
@@ -138,7 +139,11 @@ bool notes_retrieve(struct know *k, const char *shape_hash, const char *parent, 
 
 /* ---- what jobs put into their own transactions ---- */
 /* A candidate was judged (its record; before: what was the best, may be NULL). Nothing is put where nothing can be learnt. */
-void know_put_judged(struct store_batch *b, const json_t *record, double best_before_speedup);
+/*
+ * outside: who sent it, where a stranger did and not a search of ours; NULL else. Each such caller counts once a lesson, ends no lesson that an
+ * operator signed, and says nothing of how often candidates help without lessons: sending costs nothing.
+ */
+void know_put_judged(struct store_batch *b, const json_t *record, double best_before_speedup, const char *outside);
 /* The search for a shape of a job is over. */
 void know_put_closed(struct store_batch *b, const char *job, const char *shape_hash, int op_version);
 /* There is something to work off; returns at once. k may be NULL. */

@@ -1,7 +1,8 @@
 /*
  * Failure notes: what went wrong at a shape, each kind once. A kind is a signature: verdict, phase and the text without what differs from
  * one time to the next. A note knows the roots of the lineages it was seen in, so that whoever goes on from a candidate is told first what
- * failed in its own line. One record a shape, bounded: the kind that was not seen for longest goes.
+ * failed in its own line. One record a shape, bounded: of the job that has brought most kinds, the one that was not seen for longest goes, so that a
+ * job of a thousand odd failures drives out its own. Texts are a candidate's in part: what a source makes the compiler say is no kind.
  */
 #include "know/internal.h"
 
@@ -16,6 +17,19 @@
 #define LINEAGE_DEPTH 32
 #define OTHER_SHAPES 16                  /* of the operator, looked at for what is missing */
 
+/* Up to where a compiler's message is its own: what follows these words is what the source tells it to say. */
+static size_t own_bytes(const char *text)
+{
+    static const char *const given[] = {"#error", "error directive", "static assertion", "static_assert"};
+    size_t bytes = strlen(text);
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const char *at = strstr(text, given[i]);
+        if (at && (size_t)(at - text) + strlen(given[i]) < bytes)
+            bytes = (size_t)(at - text) + strlen(given[i]);
+    }
+    return bytes;
+}
+
 static bool is_name(char c)
 {
     return isalnum((unsigned char)c) || c == '_' || c == '.';
@@ -25,8 +39,10 @@ struct note_signature note_signature_of(const char *verdict, const char *phase, 
 {
     struct note_signature s = {{0}};
     cleanup(buf) struct buf to = {.limit = SIGNATURE_BYTES};
+    const bool compiler = !strcmp(verdict, verdict_name(VERDICT_COMPILE_ERROR));
+    cleanup(str) char *own = xstrndup(text, compiler ? own_bytes(text) : strlen(text));
     buf_fmt(&to, "%.40s|%.16s|", verdict, phase);
-    for (const char *p = text; *p && !to.overflow;) {
+    for (const char *p = own; *p && !to.overflow;) {
         if (isdigit((unsigned char)p[*p == '-'])) {  /* numbers, and all that begins with one (0x7f..., 12KiB, 1e-3) */
             for (p++; is_name(*p) || (*p == '-' && p[-1] == 'e'); p++)
                 continue;
@@ -34,6 +50,9 @@ struct note_signature note_signature_of(const char *verdict, const char *phase, 
         } else if (*p == '"' || *p == '`') {
             const char *end = strpbrk(p + 1, "\"`\n");
             p = end && *end != '\n' ? end + 1 : p + 1;
+            buf_str(&to, "\"\"");
+        } else if (compiler && *p == '\'' && (p == own || p[-1] == ' ') && strchr(p + 1, '\'')) {      /* the assembler's quotes */
+            p = strchr(p + 1, '\'') + 1;
             buf_str(&to, "\"\"");
         } else if (isalpha((unsigned char)*p) || *p == '_') {
             const char *start = p;
@@ -88,13 +107,31 @@ static void add_once(json_t *list, const char *text, size_t most)
     json_array_append_new(list, json_string(text));
 }
 
-static json_t *note_new(const char *signature, const json_t *verdict, const char *now)
+/* The place of the note to give up: the oldest of the job that has most. A note of before jobs were told apart stands for itself. */
+static size_t note_to_drop(const json_t *notes)
+{
+    size_t i, n, drop = 0;
+    int most = 0;
+    json_t *one, *other;
+    json_array_foreach(notes, i, one) {
+        const char *job = json_str(one, "job", "");
+        int count = !*job;
+        json_array_foreach(notes, n, other)
+            count += *job && !strcmp(json_str(other, "job", ""), job);
+        if (count > most)
+            most = count, drop = i;
+    }
+    return drop;
+}
+
+static json_t *note_new(const char *signature, const json_t *verdict, const char *job, const char *now)
 {
     cleanup(buf) struct buf text = {0};
     const char *said = json_str(verdict, "text", "");
     utf8_clean_visible(&text, said, strnlen(said, NOTE_TEXT_BYTES));
     json_t *note = json_object();
     json_put_str(note, "signature", signature);
+    json_put_str(note, "job", job);      /* that brought it first */
     json_put_str(note, "verdict", json_str(verdict, "code", ""));
     json_put_str(note, "phase", json_str(verdict, "phase", ""));
     json_put_str(note, "text", buf_cstr(&text));
@@ -129,14 +166,14 @@ bool notes_add(struct know *k, struct store_batch *b, const json_t *record, stru
             break;
         }
     if (!note)
-        note = note_new(s.text, verdict, now.text);
+        note = note_new(s.text, verdict, json_str(record, "job", ""), now.text);
     root_of(k, id, root);
     json_put_int(note, "count", json_int(note, "count", 0) + 1);
     json_put_str(note, "last", now.text);
     add_once(json_object_get(note, "roots"), root, NOTE_ROOTS);
     add_once(json_object_get(note, "candidates"), id, NOTE_CANDIDATES);
     while ((int64_t)json_array_size(notes) >= (k->config.max_notes > 0 ? k->config.max_notes : 1))
-        json_array_remove(notes, 0);
+        json_array_remove(notes, note_to_drop(notes));
     json_array_append(notes, note);      /* the newest last */
     cleanup(str) char *owner = xfmt("op/%s", json_str(record, "op", ""));
     store_put(b, STORE_NOTE, hash, owner, doc);

@@ -2,8 +2,10 @@
  * A lesson from outside. Its evidence is pairs of candidates, one made with what it says and one without: both are looked up, must be
  * judged right for one shape, and the effect is computed from their own figures. Or an operator signs for it by name.
  *
- * The effect over pairs: the mean log ratio of times with Student's interval over pairs; of one pair alone the interval is that of the
- * two speed-ups' own, added in squares. Not below 1, and no lesson: what it says has to help.
+ * The effect over pairs: the mean log ratio of times over shapes, since pairs of one shape say the same thing again. Its interval is the wider of
+ * Student's (over shapes; of one shape over its pairs) and what the speed-ups' own intervals leave, added in squares over shapes: copies of one
+ * pair have no spread, and are known no better than it. Not below 1, and no lesson: what it says has to help. Estimates have no interval: the
+ * emulator's error is no noise, and is the same each time.
  */
 #include "know/internal.h"
 
@@ -12,6 +14,7 @@
 #include <math.h>
 
 #define MOST_PAIRS (LESSON_MAX_CANDIDATES / 2)
+#define MOST_ESTIMATED 2                 /* shapes that estimates are believed for */
 #define NAME_BYTES 120
 #define REASON_BYTES 500
 #define SAME_TEXT 0.97                   /* cosine: then it says what another one says */
@@ -44,6 +47,16 @@ static double half_width(const json_t *record)
     return low > 0 && high >= low ? log(high / low) / 2 : 0.05;
 }
 
+static bool stands_in(const json_t *candidates, const char *id)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(candidates, i, one)
+        if (!strcmp(json_string_value(one), id))
+            return true;
+    return false;
+}
+
 static bool read_pair(struct know *k, const json_t *doc, size_t index, json_t *candidates, struct pair *ret, struct faults *f)
 {
     static const char *const keys[] = {"with", "without", NULL};
@@ -63,6 +76,13 @@ static bool read_pair(struct know *k, const json_t *doc, size_t index, json_t *c
         faults_add(f, where, "two candidates of one shape and one kind of evidence are needed");
         return false;
     }
+    const char *const sides[] = {"with", "without"};
+    for (size_t i = 0; i < 2; i++)
+        if (stands_in(candidates, json_str(doc, sides[i], ""))) {
+            cleanup(str) char *at = xfmt("%s/%s", where, sides[i]);
+            faults_add(f, at, "%s stands in another pair: each pair needs two candidates of its own", json_str(doc, sides[i], ""));
+            return false;
+        }
     /* both against the same baseline, beside each of them */
     ret->log_ratio = log(json_num(json_object_get(a, "speedup"), "median", 1) / json_num(json_object_get(b, "speedup"), "median", 1));
     ret->half = hypot(half_width(with), half_width(without));
@@ -84,22 +104,57 @@ json_t *effect_encode(double mean, double half, int pairs)
     return json_pack("{s:f,s:f,s:f,s:f,s:i}", "ratio", exp(mean), "low", exp(mean - half), "high", exp(mean + half), "level", 0.95, "pairs", pairs);
 }
 
+static double mean_of(const double *list, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += list[i];
+    return sum / count;
+}
+
+static double student_half(const double *list, int count)
+{
+    const double mean = mean_of(list, count);
+    double squares = 0;
+    for (int i = 0; i < count; i++)
+        squares += (list[i] - mean) * (list[i] - mean);
+    return count > 1 ? student_95(count - 1) * sqrt(squares / (count - 1) / count) : 0;
+}
+
+/* Of the shape of pair `first`: means of its pairs' log ratios and half widths. False: an earlier pair is of that shape. */
+static bool mean_of_shape(const struct pair *list, int count, int first, double *ret_ratio, double *ret_half)
+{
+    int n = 0;
+    double ratio = 0, half = 0;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(list[i].shape, list[first].shape))
+            continue;
+        if (i < first)
+            return false;
+        ratio += list[i].log_ratio, half += list[i].half, n++;
+    }
+    *ret_ratio = ratio / n, *ret_half = half / n;
+    return true;
+}
+
 static json_t *effect_of(const struct pair *list, int count)
 {
-    double sum = 0, squares = 0;
-    for (int i = 0; i < count; i++)
-        sum += list[i].log_ratio;
-    double mean = sum / count, half = list[0].half;
-    for (int i = 0; i < count; i++)
-        squares += (list[i].log_ratio - mean) * (list[i].log_ratio - mean);
-    if (count > 1)
-        half = student_95(count - 1) * sqrt(squares / (count - 1) / count);
-    return effect_encode(mean, half, count);
+    double ratios[MOST_PAIRS], halves[MOST_PAIRS], all[MOST_PAIRS], squares = 0;
+    int shapes = 0;
+    for (int i = 0; i < count; i++) {
+        all[i] = list[i].log_ratio;
+        shapes += mean_of_shape(list, count, i, &ratios[shapes], &halves[shapes]);
+    }
+    for (int i = 0; i < shapes; i++)
+        squares += halves[i] * halves[i];
+    double spread = shapes > 1 ? student_half(ratios, shapes) : student_half(all, count);
+    return effect_encode(mean_of(ratios, shapes), fmax(spread, sqrt(squares) / shapes), count);
 }
 
 /* Fills evidence by what the pairs show. False: faults, or err. */
 static bool take_pairs(struct know *k, const json_t *pairs, json_t *evidence, struct faults *f, struct err *err)
 {
+    static const char *const of_noise[] = {"low", "high", "level"};
     struct pair list[MOST_PAIRS];
     json_t *candidates = json_array(), *shapes = json_array();
     json_put(evidence, "candidates", candidates);
@@ -126,6 +181,8 @@ static bool take_pairs(struct know *k, const json_t *pairs, json_t *evidence, st
     if (json_num(effect, "low", 0) <= 1)
         return err_set(err, ERR_UNPROCESSABLE, "the pairs do not carry it: %.3g times faster with it, between %.3g and %.3g", json_num(effect, "ratio", 0),
                        json_num(effect, "low", 0), json_num(effect, "high", 0));
+    for (size_t i = 0; i < sizeof of_noise / sizeof *of_noise && !measured; i++)
+        json_object_del(effect, of_noise[i]);
     return true;
 }
 
@@ -221,6 +278,16 @@ static bool propose(struct know *k, const json_t *doc, struct err *err)
     return know_commit(k, b, &doc, 1, err);
 }
 
+/* The pairs have been found to carry it. A shape counts once; estimates, of however many shapes, for less than an operator's name. */
+static struct trust trust_of_pairs(const json_t *evidence)
+{
+    const double ratio = json_num(json_object_get(evidence, "effect"), "ratio", 0);
+    int shapes = (int)json_array_size(json_object_get(evidence, "shapes"));
+    if (!json_bool(evidence, "measured", false) && shapes > MOST_ESTIMATED)
+        shapes = MOST_ESTIMATED;
+    return trust_of_evidence(ratio, ratio, shapes);
+}
+
 bool lessons_propose(struct know *k, const json_t *request, const char *source, const char *by, const char *signed_by, json_t **ret,
                      struct faults *f, struct err *err)
 {
@@ -241,7 +308,7 @@ bool lessons_propose(struct know *k, const json_t *request, const char *source, 
         return err_set(err, why.code, "%s", why.text);
     doc = lesson_new(tags, situation, action, source, by);
     const json_t *effect = json_object_get(evidence, "effect");
-    struct trust trust = json_is_object(effect) ? trust_of_evidence(json_num(effect, "ratio", 0), json_num(effect, "low", 0), (int)json_int(effect, "pairs", 0)) : trust_signed();
+    struct trust trust = json_is_object(effect) ? trust_of_pairs(evidence) : trust_signed();
     json_put(doc, "evidence", steal(&evidence));
     trust_write(doc, &trust, json_is_object(effect) ? "its evidence" : "an operator signed it", NULL);
     pthread_mutex_lock(&k->writing);

@@ -66,6 +66,8 @@
     N(lesson_bytes, "lesson-bytes", 1200, 100, 16384, "bytes", "situation and action of a lesson together")                        \
     N(max_notes, "max-notes", 64, 1, 1000, "notes", "kinds of failure that are kept of a shape")                                   \
     N(consolidate_s, "consolidate", 300, 0, 86400, "seconds", "between two rounds of consolidating lessons; 0: none")              \
+    N(lesson_measurements, "lesson-measurements", 24, 0, 10000, "judgements", "a day, to decide between lessons that contradict; 0: none")  \
+    N(lesson_measurements_round, "lesson-measurements-round", 2, 0, 1000, "judgements", "of these at most in one round of consolidating")   \
     N(default_candidates, "default-candidates", 24, 1, 10000, "candidates", "budget of a job that names none")                    \
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
     N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \

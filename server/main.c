@@ -15,6 +15,7 @@
 #include "know/lessons.h"
 
 #include "core/clock.h"
+#include "core/environment.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -267,6 +268,7 @@ static bool open_knowledge(struct server *s, struct err *err)
     s->thesaurus = c->thesaurus && *c->thesaurus ? xstrdup(c->thesaurus) : share_path("thesaurus.json");
     struct know_config know = {.max_lessons = c->max_lessons, .max_notes = c->max_notes, .text_bytes = c->lesson_bytes,
                                .consolidate_ns = c->consolidate_s * 1000000000, .thesaurus = s->thesaurus, .measure = measure_again,
+                               .measure_day = c->lesson_measurements, .measure_round = c->lesson_measurements_round,
                                .summarise = s->llm && c->llm_consolidation_tokens > 0 ? summarise : NULL,
                                .embed = s->embedder ? embed : NULL, .embed_model = c->embed_model, .ctx = s};
     if (!know_open(&know, s->store, &s->know, err))
@@ -442,6 +444,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "proteusd: %s\n", err.text);
         return 2;
     }
+    environment_forget_secrets();
     if (action == CONFIG_HELP)
         config_help(&text);
     else if (action == CONFIG_PRINT)

@@ -14,7 +14,7 @@ if(TARGET test_jobs_judge)
   proteus_test(test_agent_jobs SOURCES test_agent_jobs.c LIBS proteus_jobs test_llm_server LABELS jobs TIMEOUT 300
     ARGS $<TARGET_FILE:test_jobs_judge> ${CMAKE_CURRENT_SOURCE_DIR}/prompts)
 endif()
-proteus_test(test_mcp SOURCES test_mcp.c fake_jobs.c LIBS proteus_api proteus_store Threads::Threads)
+proteus_test(test_mcp SOURCES test_mcp.c fake_jobs.c LIBS proteus_api proteus_store Threads::Threads ARGS ${CMAKE_CURRENT_SOURCE_DIR}/prompts)
 if(TARGET proteusd AND TARGET proteus-gpu)
   proteus_test(test_mcp_sim SOURCES test_mcp_sim.c LIBS proteus_core LABELS nvrtc TIMEOUT 240 ARGS $<TARGET_FILE:proteusd> ${CMAKE_CURRENT_SOURCE_DIR}/data/llm)
   proteus_test(test_agent_service SOURCES test_agent_service.c LIBS test_llm_server LABELS nvrtc TIMEOUT 240

@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <string.h>
 
+extern char **environ;
+
 static void give(enum wire_type type, const char *text)
 {
     cleanup(json) json_t *doc = json_loads(text, 0, NULL);
@@ -99,6 +101,11 @@ int main(int argc, char **argv)
     else if (strcmp(mode, "echo_arguments") == 0) {
         for (int i = 1; i < argc; i++)
             fprintf(stderr, "[%s]", argv[i]);
+        return 7;
+    } else if (strcmp(mode, "echo_environment") == 0) {
+        for (char **at = environ; *at; at++)
+            if (!strncmp(*at, "PROTEUS_", 8))
+                fprintf(stderr, "[%s]", *at);
         return 7;
     } else if (strcmp(mode, "crash") == 0)
         fprintf(stderr, "about to die: \x01\xff bad bytes\n"), abort();

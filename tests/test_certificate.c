@@ -250,12 +250,14 @@ static void test_hidden(const json_t *certificate)
         const json_t *tensor = json_array_get(json_object_get(regime, "tensors"), 0);
         bool is = json_bool(regime, "hidden", false);
         hidden += is, open += !is;
-        check(json_num(tensor, "worst_error", -1) >= 0 && json_num(tensor, "rms_error", -1) >= 0);
+        check((json_num(tensor, "worst_error", -1) >= 0 && json_num(tensor, "rms_error", -1) >= 0) == !is);
+        check(!is || json_object_size(tensor) == 3);
         check((json_object_get(tensor, "got") == NULL) == is && (json_object_get(tensor, "index") == NULL) == is);
         check((json_object_get(regime, "name") == NULL) == is);
     }
     check(hidden >= 2 && open >= 3);
-    static const char *const told[] = {"got", "wanted", "index"};
+    static const char *const told[] = {"got", "wanted", "index", "worst_error", "rms_error", "baseline_worst_error", "ratio_to_baseline", "worst_tile", "bias",
+                                       "worst_magnitude", "unchanged_elements", "text"};
     for (i = 0; i < sizeof told / sizeof *told; i++) {
         cleanup(json) json_t *leak = json_deep_copy(certificate);
         const json_t *list = json_object_get(certificate_phase(leak, "correct"), "regimes");

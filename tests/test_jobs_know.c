@@ -3,6 +3,7 @@
  * restart loses nothing; and two candidates are measured against each other.
  */
 #include "tests/test_jobs.h"
+#include "know/internal.h"
 
 #define JOB(rows) "{'op':'scale','reuse':'never','shapes':[{'R':" #rows ",'N':8}]}"
 #define TRIES 6
@@ -126,6 +127,55 @@ static void jobs_teach_and_are_taught(void)
     know_close(w.config.know);
 }
 
+/* What an external candidate names counts only where its job was told it: by a brief, or by a search for lessons. */
+static void an_external_candidate_names_what_it_was_told(void)
+{
+    cleanup(world) struct world w = {0};
+    struct err err = {0};
+    struct faults f = {0};
+    world_open(&w);
+    know_up(&w);
+    world_start(&w);
+    char id[40];
+    snprintf(id, sizeof id, "%s", submit(&w, "{'op':'scale','generator':'external','reuse':'never','budget':{'candidates':4},'shapes':[{'R':4,'N':8}]}"));
+    cleanup(json) json_t *request = json_of("{'tags':['op/scale'],'situation':'Rows are short.','action':'One warp a row.'}"), *lesson = NULL, *other = NULL;
+    must(lessons_propose(w.config.know, request, "operator", "pk_1", "An operator", &lesson, &f, &err), &err);
+    cleanup(json) json_t *unlike = json_of("{'tags':['op/else'],'situation':'Loads wait for one another.','action':'Issue them all first.'}");
+    must(lessons_propose(w.config.know, unlike, "operator", "pk_1", "An operator", &other, &f, &err), &err);
+    const char *names[] = {json_str(lesson, "id", ""), json_str(other, "id", "")};
+    for (int told = 0; told < 2; told++) {
+        cleanup(json) json_t *doc = candidate_doc("time=500 "), *record = NULL, *brief = NULL, *kept = NULL;
+        cleanup(str) char *text = xfmt("{'op':'scale','axes':{'R':4,'N':8},'job':'%s'}", id);
+        cleanup(json) json_t *ask = json_of(text);
+        lessons_used(doc, names, 2);
+        if (told)
+            must(jobs_brief(w.jobs, ask, &brief, &f, &err), &err);
+        must(jobs_add_candidate(w.jobs, id, doc, &record, &f, &err), &err);
+        check(store_get(w.store, STORE_CANDIDATE, json_str(record, "id", ""), &kept, &err));
+        const json_t *named = json_object_get(json_object_get(kept, "candidate"), "lessons");
+        check_int(json_array_size(named), told);
+        check(!told || !strcmp(json_string_value(json_array_get(named, 0)), names[0]));
+        check_int(json_array_size(json_object_get(doc, "lessons")), 2);    /* what was sent stays the sender's */
+    }
+    /* its parent is of the same search */
+    cleanup(json) json_t *first = NULL, *of_other = NULL;
+    cleanup(json) json_t *doc = candidate_doc("time=500 "), *all = candidates_of(&w, id);
+    const char *mine = json_str(json_array_get(all, 1), "id", "");
+    char other_job[40];
+    snprintf(other_job, sizeof other_job, "%s", submit(&w, "{'op':'scale','generator':'external','reuse':'never','budget':{'candidates':4},'shapes':[{'R':8,'N':8}]}"));
+    json_put_str(doc, "parent", mine);
+    check(!jobs_add_candidate(w.jobs, other_job, doc, &of_other, &f, &err) && err.code == ERR_INVALID && f.count == 1 && !strcmp(f.list[0].pointer, "/parent"));
+    json_put_str(doc, "parent", "cand_nothing");
+    f = (struct faults){0};
+    check(!jobs_add_candidate(w.jobs, id, doc, &of_other, &f, &err) && err.code == ERR_INVALID);
+    json_put_str(doc, "parent", mine);
+    f = (struct faults){0};
+    must(jobs_add_candidate(w.jobs, id, doc, &first, &f, &err), &err);
+    jobs_stop(w.jobs);
+    w.jobs = NULL;
+    know_close(w.config.know);
+}
+
 struct two { int count; char ids[2][LESSON_ID_SIZE]; char job[40]; };
 static bool take_two(void *ctx, const char *id, const json_t *doc)
 {
@@ -168,9 +218,15 @@ static bool measure_by_jobs(void *ctx, const char *a, const char *b, struct less
     return true;
 }
 
+static double spent_today(struct world *w)
+{
+    cleanup(json) json_t *doc = jobs_spending(w->jobs, 1);
+    return json_num(json_array_get(json_object_get(doc, "days"), 0), "gpu_seconds", 0);
+}
+
 static bool clock_propose(const struct gen_input *in, struct gen_proposal *ret, struct err *err)
 {
-    static const char *const sources[] = {"time=500 again=800 measured ", "time=505 measured ", "time=900 measured ", "time=910 measured "};
+    static const char *const sources[] = {"time=500 again=800 measured gpu=250000000 ", "time=505 measured gpu=250000000 ", "time=900 measured gpu=250000000 ", "time=910 measured gpu=250000000 "};
     (void)err;
     ret->done = in->past_count == 4;
     snprintf(ret->reason, sizeof ret->reason, "enough");
@@ -204,7 +260,7 @@ static void a_contradiction_is_measured_again(void)
     world_open(&w);
     set_baseline(&w, "time=1000 measured ");
     w.config.find_generator = find_clock;
-    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200, .measure = measure_by_jobs, .ctx = &w}, w.store, &w.config.know, &err), &err);
+    must(know_open(&(struct know_config){.max_lessons = 100, .max_notes = 8, .text_bytes = 1200, .measure = measure_by_jobs, .measure_round = 4, .measure_day = 4, .ctx = &w}, w.store, &w.config.know, &err), &err);
     world_start(&w);
     char id[40];
     snprintf(id, sizeof id, "%s", submit(&w, JOB(4)));
@@ -215,8 +271,18 @@ static void a_contradiction_is_measured_again(void)
         ids[i] = json_str(json_array_get(all, i + 1), "id", "?");
     cleanup(json) json_t *more = propose(&w, "Use more warps.", ids[0], ids[2]), *fewer = propose(&w, "Use fewer warps.", ids[1], ids[3]);
     check(json_bool(json_object_get(more, "evidence"), "measured", false) && json_bool(json_object_get(fewer, "evidence"), "measured", false));
+    check(know_consolidate(w.config.know, &steps, &err) && steps == 0);
+    check_int(asked_judge, 0);           /* nobody has used either */
+    json_t *docs[] = {get(&w, STORE_LESSON, json_str(more, "id", "")), get(&w, STORE_LESSON, json_str(fewer, "id", ""))};
+    for (size_t i = 0; i < 2; i++) {
+        json_put_int(docs[i], "uses", 1);
+        must(know_commit(w.config.know, store_batch_new(), (const json_t *const *)&docs[i], 1, &err), &err);
+        json_decref(docs[i]);
+    }
+    const double before = spent_today(&w);
     check(know_consolidate(w.config.know, &steps, &err) && steps == 1);
     check_int(asked_judge, 1);
+    check(spent_today(&w) > before + 0.2);
     cleanup(json) json_t *kept = get(&w, STORE_LESSON, json_str(fewer, "id", "")), *ended = get(&w, STORE_LESSON, json_str(more, "id", ""));
     check_str(json_str(kept, "state", ""), "active");
     check_str(json_str(ended, "state", ""), "superseded");
@@ -230,6 +296,7 @@ int main(int argc, char **argv)
     hash_init();
     log_threshold(LOG_ERROR + 1);
     jobs_teach_and_are_taught();
+    an_external_candidate_names_what_it_was_told();
     two_candidates_are_measured_against_each_other();
     a_contradiction_is_measured_again();
     return test_done();

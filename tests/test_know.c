@@ -64,6 +64,68 @@ static void only_evidence_or_a_name_lets_a_lesson_in(struct layer *l)
     check_int(count_events(l, "lesson.learned"), 2);
 }
 
+static double trust_by(struct layer *l, const char *action, const json_t *pairs, json_t **ret)
+{
+    struct faults f = {0};
+    struct err err = {0};
+    cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:O}}", "tags", "op/iota", "situation", "Much is said again.", "action", action, "evidence", "pairs", pairs);
+    if (!lessons_propose(l->know, request, "external", "pk_2", NULL, ret, &f, &err))
+        fprintf(stderr, "%s %s\n", err.text, f.count ? f.list[0].detail : "");
+    return json_num(json_object_get(*ret, "trust"), "lower", 0);
+}
+
+static struct id put_of(struct layer *l, const char *shape, double speedup, bool measured)
+{
+    struct id id = put_judged(l, shape, "ok", "", speedup, NULL, NULL);
+    struct err err = {0};
+    cleanup(json) json_t *record = NULL;
+    check(store_get(l->store, STORE_CANDIDATE, id.text, &record, &err));
+    if (!measured)
+        json_put_str(json_object_get(record, "figures"), "evidence", "emulated");
+    struct store_batch *b = store_batch_new();
+    store_put(b, STORE_CANDIDATE, id.text, "job_1", record);
+    check(store_commit(l->store, b, NULL, &err));
+    return id;
+}
+
+static void add_pair(struct layer *l, json_t *pairs, const char *shape, double ratio, bool measured)
+{
+    json_array_append_new(pairs, json_pack("{s:s,s:s}", "with", put_of(l, shape, 1.2 * ratio, measured).text, "without", put_of(l, shape, 1.2, measured).text));
+}
+
+/* The same thing said eight times is not eight things. */
+static void repeated_evidence_counts_once(struct layer *l)
+{
+    cleanup(json) json_t *one = json_array(), *many = json_array(), *twice = json_array(), *shapes = json_array(), *estimates = json_array();
+    json_t *made[4] = {NULL};
+    struct faults f = {0};
+    struct err err = {0};
+    add_pair(l, one, HASH_A, 1.5, true);
+    for (int i = 0; i < 8; i++)
+        add_pair(l, many, HASH_A, 1.5, true);
+    json_array_append(twice, json_array_get(one, 0));
+    json_array_append(twice, json_array_get(one, 0));
+    cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:O}}", "tags", "op/iota", "situation", "S.", "action", "A.", "evidence", "pairs", twice), *none = NULL;
+    check(!lessons_propose(l->know, request, "external", "pk_2", NULL, &none, &f, &err) && err.code == ERR_INVALID);
+    check(f.count && !strcmp(f.list[0].pointer, "/evidence/pairs/1/with") && strstr(f.list[0].detail, "another pair"));
+    for (int i = 0; i < 6; i++) {
+        cleanup(str) char *shape = xfmt("%064d", i);
+        add_pair(l, shapes, shape, 1.5 + 0.001 * i, true);
+        add_pair(l, estimates, shape, 2, false);
+    }
+    double of_one = trust_by(l, "Unroll the loop.", one, &made[0]), of_many = trust_by(l, "Use a larger tile.", many, &made[1]),
+           of_shapes = trust_by(l, "Issue loads first.", shapes, &made[2]), of_estimates = trust_by(l, "Split the rows in two.", estimates, &made[3]);
+    struct trust by_name = trust_signed();
+    check(of_one > 0 && fabs(of_many - of_one) < 1e-9 && of_shapes > of_one && of_shapes > trust_lower(&by_name));
+    check(of_estimates > 0 && of_estimates < trust_lower(&by_name));
+    const json_t *first = json_object_get(json_object_get(made[0], "evidence"), "effect"), *copies = json_object_get(json_object_get(made[1], "evidence"), "effect"),
+                 *estimated = json_object_get(json_object_get(made[3], "evidence"), "effect");
+    check(json_num(copies, "high", 0) - json_num(copies, "low", 0) > 0.99 * (json_num(first, "high", 0) - json_num(first, "low", 0)));
+    check(fabs(json_num(estimated, "ratio", 0) - 2) < 1e-9 && !json_object_get(estimated, "low") && !json_object_get(estimated, "high") && !json_object_get(estimated, "level"));
+    for (int i = 0; i < 4; i++)
+        json_decref(made[i]);
+}
+
 static void texts_are_bounded_and_stay_text(struct layer *l)
 {
     static const struct { const char *tags, *situation, *action; const char *pointer; } rows[] = {
@@ -130,6 +192,35 @@ static void a_budget_is_kept(struct layer *l)
     }
 }
 
+/* Who sends candidates from outside names what lessons it likes, and pays nothing. */
+static void strangers_end_no_lesson(struct layer *l)
+{
+    cleanup(json) json_t *lesson = propose_signed(l, "op/theta", "Threads wait at a barrier.", "Split the barrier in two."), *base = NULL, *base_now = NULL;
+    struct err err = {0}, none = {0};
+    const char *id = json_str(lesson, "id", "");
+    (void)!store_get(l->store, STORE_META, "know/base", &base, &none);
+    for (int i = 0; i < 40; i++)
+        put_judged_from(l, HASH_A, i % 2 ? "rejected.plan" : "compile_error", "a grid of 1/0", 0.9, NULL, id, "pk_mallory");
+    for (int i = 0; i < 40; i++)
+        put_judged_from(l, HASH_A, "wrong_result", "element 3 is off", 0.9, NULL, i < 20 ? id : NULL, "pk_mallory");
+    check(know_work(l->know, &err));
+    cleanup(json) json_t *once = lesson_now(l, id);
+    check_int(json_int(once, "uses", 0), 1);             /* heard once, and of what never ran not at all */
+    check_str(json_str(once, "state", ""), "active");
+    for (int i = 0; i < 60; i++) {                       /* many together: a signed lesson stays all the same */
+        cleanup(str) char *caller = xfmt("pk_%d", i);
+        put_judged_from(l, HASH_A, "wrong_result", "element 3 is off", 0.9, NULL, id, caller);
+    }
+    check(know_work(l->know, &err));
+    cleanup(json) json_t *now = lesson_now(l, id);
+    check_int(json_int(now, "uses", 0), 61);
+    check_str(json_str(now, "state", ""), "active");
+    (void)!store_get(l->store, STORE_META, "know/base", &base_now, &none);
+    check(base ? json_equal(base, base_now) : !base_now);
+    cleanup(json) json_t *ended = NULL;
+    check(lessons_retire(l->know, id, "the test is over", &ended, &err));
+}
+
 static void trust_follows_what_happened_and_a_lesson_retires_itself(struct layer *l)
 {
     cleanup(json) json_t *good = propose_signed(l, "op/gamma", "Loads wait for one another.", "Issue all loads first."), *bad = propose_signed(l, "op/delta", "The tile is small.", "Take a larger tile.");
@@ -182,11 +273,41 @@ static void signatures_leave_out_what_differs(void)
         check_int(!strcmp(a.text, b.text), rows[i].same);
         check(strcmp(a.text, c.text));
     }
+    static const struct { const char *a, *b; bool same; } compilers[] = {        /* what the source makes the compiler say is no kind */
+        {"k.cu(3): error: #error directive: pineapple", "k.cu(9): error: #error directive: walnuts and more", true},
+        {"k.cu(3): error: static assertion failed with \"a\" b c\"", "k.cu(3): error: static assertion failed with \"d\" e f\"", true},
+        {"Unknown symbol 'pineapple'", "Unknown symbol 'walnut'", true}, {"identifier \"a\" is undefined", "identifier \"a\" is declared twice", false}};
+    for (size_t i = 0; i < sizeof compilers / sizeof *compilers; i++) {
+        struct note_signature a = note_signature_of("compile_error", "compile", compilers[i].a), b = note_signature_of("compile_error", "compile", compilers[i].b);
+        check_int(!strcmp(a.text, b.text), compilers[i].same);
+    }
     char long_text[5000];
     memset(long_text, 'a', sizeof long_text - 1);
     long_text[sizeof long_text - 1] = 0;
     check(strlen(note_signature_of("v", "p", long_text).text) <= 160);
     check(strlen(note_signature_of("v", "p", "\xff\xfe \"unclosed").text) > 0);
+}
+
+/* A stranger's job of many odd failures drives out its own notes, and not those of an honest one. */
+static void a_job_drives_out_its_own_notes(struct layer *l)
+{
+    static const char hash[] = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
+    static const char *const words[] = {"apple", "pear", "plum", "fig", "lime", "nut", "date", "kiwi", "grape"};
+    struct err err = {0};
+    cleanup(json) json_t *notes = NULL;
+    judged_job = "job_honest";
+    put_judged(l, hash, "race", "the tile is overwritten", 1, NULL, NULL);
+    check(know_work(l->know, &err));
+    judged_job = "job_stranger";
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        put_judged_from(l, hash, "fault", words[i], 1, NULL, NULL, "pk_mallory");
+        check(know_work(l->know, &err));
+    }
+    judged_job = "job_1";
+    check(notes_retrieve(l->know, hash, NULL, 4, 0, &notes, &err));
+    check_int(json_array_size(notes), 4);
+    check_str(json_str(json_array_get(notes, 0), "text", ""), "grape");
+    check_str(json_str(json_array_get(notes, 3), "text", ""), "the tile is overwritten");
 }
 
 static void a_failure_is_told_once_and_its_own_line_first(struct layer *l)
@@ -265,7 +386,10 @@ int main(int argc, char **argv)
     the_most_specific_comes_first_and_what_contradicts_not_at_all(&l);
     a_budget_is_kept(&l);
     trust_follows_what_happened_and_a_lesson_retires_itself(&l);
+    strangers_end_no_lesson(&l);
+    repeated_evidence_counts_once(&l);
     a_failure_is_told_once_and_its_own_line_first(&l);
+    a_job_drives_out_its_own_notes(&l);
     a_restart_finds_the_same(&l);
     layer_remove(&l);
     return test_done();

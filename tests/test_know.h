@@ -41,8 +41,10 @@ __attribute__((unused)) static void layer_remove(struct layer *l)
 #define HASH_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define HASH_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
-/* A judged candidate of `shape`; parent and lesson may be NULL. Its id. */
-__attribute__((unused)) static struct id put_judged(struct layer *l, const char *shape, const char *verdict, const char *text, double speedup, const char *parent, const char *lesson)
+__attribute__((unused)) static const char *judged_job = "job_1";         /* of candidates that are put */
+
+/* A judged candidate of `shape`; parent, lesson and the caller that it is from may be NULL. Its id. */
+static struct id put_judged_from(struct layer *l, const char *shape, const char *verdict, const char *text, double speedup, const char *parent, const char *lesson, const char *caller)
 {
     struct id id = id_new("cand");
     struct err err = {0};
@@ -51,14 +53,19 @@ __attribute__((unused)) static struct id put_judged(struct layer *l, const char 
         json_put_str(candidate, "parent", parent);
     if (lesson)
         lessons_used(candidate, &lesson, 1);
-    cleanup(json) json_t *record = json_pack("{s:s,s:s,s:s,s:s,s:b,s:O,s:{s:s,s:s,s:s},s:{s:f,s:s,s:{s:f,s:f,s:f}}}", "id", id.text, "job", "job_1", "shape_hash", shape, "op", "scale",
+    cleanup(json) json_t *record = json_pack("{s:s,s:s,s:s,s:s,s:b,s:O,s:{s:s,s:s,s:s},s:{s:f,s:s,s:{s:f,s:f,s:f}}}", "id", id.text, "job", judged_job, "shape_hash", shape, "op", "scale",
                                              "is_baseline", 0, "candidate", candidate, "verdict", "code", verdict, "phase", "correct", "text", text, "figures", "time_ns",
                                              1000 / speedup, "evidence", "measured", "speedup", "median", speedup, "low", speedup * 0.99, "high", speedup * 1.01);
     struct store_batch *b = store_batch_new();
     store_put(b, STORE_CANDIDATE, id.text, "job_1", record);
-    know_put_judged(b, record, 1.2);
+    know_put_judged(b, record, 1.2, caller);
     check(store_commit(l->store, b, NULL, &err));
     return id;
+}
+
+__attribute__((unused)) static struct id put_judged(struct layer *l, const char *shape, const char *verdict, const char *text, double speedup, const char *parent, const char *lesson)
+{
+    return put_judged_from(l, shape, verdict, text, speedup, parent, lesson, NULL);
 }
 
 __attribute__((unused)) static json_t *propose_signed(struct layer *l, const char *tags, const char *situation, const char *action)

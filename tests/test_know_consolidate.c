@@ -94,6 +94,8 @@ static void duplicates_become_one_and_are_parted_again(struct layer *l)
     check_int(count_events(l, "lesson.undone"), 1);
 }
 
+static bool never_used;
+
 static json_t *paired(struct layer *l, const char *tag, const char *action, double with, double without, struct id *ret_with)
 {
     struct id a = put_judged(l, HASH_A, "ok", "", with, NULL, NULL), b = put_judged(l, HASH_A, "ok", "", without, NULL, NULL);
@@ -103,6 +105,8 @@ static json_t *paired(struct layer *l, const char *tag, const char *action, doub
     cleanup(json) json_t *request = json_pack("{s:[s],s:s,s:s,s:{s:[{s:s,s:s}]}}", "tags", tag, "situation", "Sums of a row of some thousand elements by one block.", "action", action,
                                               "evidence", "pairs", "with", a.text, "without", b.text);
     check(lessons_propose(l->know, request, "external", "pk_2", NULL, &made, &f, &err));
+    put_judged(l, HASH_A, "ok", "", 1.3, NULL, never_used ? NULL : json_str(made, "id", ""));
+    check(know_work(l->know, &err));
     *ret_with = a;
     return made;
 }
@@ -164,6 +168,33 @@ static void contradictions_go_by_evidence(struct layer *l)
     bench.estimates = false;
 }
 
+/* Whoever sends lessons that contradict does not keep the judge busy. */
+static void measurements_have_a_limit(struct layer *l)
+{
+    struct id x, y;
+    bench.fails = true;
+    bench.calls = 0;
+    l->know->config.measure_round = 2;
+    l->know->config.measure_day = l->know->day_measured + 5;
+    never_used = true;
+    cleanup(json) json_t *unused = paired(l, "op/ten", "Use more warps for it.", 1.5, 1.2, &x), *either = paired(l, "op/ten", "Use fewer warps for it.", 1.5, 1.2, &y);
+    check_int(consolidate(l), 0);
+    check_int(bench.calls, 0);
+    never_used = false;
+    static const char *const ops[] = {"op/eleven", "op/twelve", "op/thirteen", "op/fourteen"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        cleanup(json) json_t *more = paired(l, ops[i], "Use more warps for it.", 1.5, 1.2, &x), *fewer = paired(l, ops[i], "Use fewer warps for it.", 1.5, 1.2, &y);
+        check(more && fewer);
+    }
+    static const int calls[] = {2, 4, 5, 5};
+    for (size_t round = 0; round < sizeof calls / sizeof *calls; round++) {
+        check_int(consolidate(l), 0);
+        check_int(bench.calls, calls[round]);
+    }
+    l->know->config.measure_day = 0;     /* and none for what follows */
+    bench.fails = false;
+}
+
 static void a_model_may_say_both_in_one(struct layer *l)
 {
     cleanup(json) json_t *a = propose_signed(l, "op/five", "Loads of the tile wait for one another in the main loop.", "Issue them all before the first use."),
@@ -209,9 +240,12 @@ int main(int argc, char **argv)
     hash_init();
     layer_up(&l);
     l.know->config.measure = measure;
+    l.know->config.measure_round = 100;
+    l.know->config.measure_day = 1000;
     l.know->config.summarise = summarise;
     duplicates_become_one_and_are_parted_again(&l);
     contradictions_go_by_evidence(&l);
+    measurements_have_a_limit(&l);
     a_model_may_say_both_in_one(&l);
     the_thread_works_by_itself(&l);
     layer_remove(&l);

@@ -1,6 +1,8 @@
 /* The Model Context Protocol over a socket, in both eras: what each wants of a request, what it must get back; and the tools with a stand-in
  * for jobs. */
 #include "know/lessons.h"
+
+#include <dirent.h>
 #include "tests/test_api.h"
 
 #include <pthread.h>
@@ -333,6 +335,106 @@ static void lessons_are_there_where_knowledge_is(void)
     know_close(know);
 }
 
+/* ---- texts that try to steer whoever reads them ---- */
+
+/* The text part stands between two lines of one word that is in it twice, and nothing in the answer is invisible. */
+static void check_answer(const char *tool, const char *arguments, const char *file)
+{
+    int status;
+    cleanup(str) char *params = xfmt("{\"name\":\"%s\",\"arguments\":%s}", tool, arguments);
+    cleanup(json) json_t *doc = legacy("tools/call", params, &status);
+    cleanup(str) char *whole = json_text(doc);
+    cleanup(buf) struct buf seen = {0};
+    const char *text = json_str(json_array_get(json_object_get(result_of(doc), "content"), 0), "text", ""), *last = NULL;
+    char word[33] = "";
+    int times = 0;
+    utf8_clean_visible(&seen, whole, strlen(whole));
+    const bool visible = !strcmp(whole, buf_cstr(&seen)), told = !json_bool(result_of(doc), "isError", true);
+    const bool begins = sscanf(text, "=====DATA %32[0-9a-f] ", word) == 1 && strlen(word) == 32;
+    for (const char *at = text; *word && (at = strstr(at, word)) != NULL; at++)
+        times++, last = at;
+    const bool ends = last && last - text > 50 && !strncmp(last - 9, "=====END ", 9) && !strcmp(last + 32, "\n");
+    if (!visible || !told || !begins || times != 2 || !ends)
+        fprintf(stderr, "%s of %s: visible %d, told %d, fence %d times: %.300s\n", tool, file, visible, told, times, text);
+    check(visible && told && begins && times == 2 && ends);
+}
+
+#define HASH "abcdefabcdefabcdefabcdefabcdefabcdefabcdefabcdefabcdefabcdefabcd"
+
+static void play_text(struct know *know, const char *path, int number)
+{
+    cleanup(buf) struct buf text = {0};
+    struct err err = {0};
+    struct faults f = {0};
+    if (!file_read(path, 1 << 16, &text, &err) || !utf8_valid(buf_cstr(&text), text.size)) {
+        cleanup(buf) struct buf valid = {0};
+        utf8_clean(&valid, buf_cstr(&text), text.size);
+        buf_done(&text);
+        buf_add(&text, valid.data, valid.size);
+    }
+    struct id id = id_new("cand"), job = id_new("job");
+    const char *says = buf_cstr(&text);
+    cleanup(json) json_t *candidate = json_pack("{s:s,s:s,s:s,s:s,s:{s:s},s:{s:s,s:s,s:{s:s,s:s}}}", "id", id.text, "job", job.text, "shape_hash", HASH, "state", "judged", "candidate", "source", says,
+                                                "verdict", "code", "compile_error", "text", says, "detail", "log", says, "\xf3\xa0\x81\x89name", "x");
+    cleanup(json) json_t *kernel = json_pack("{s:s,s:{s:s},s:s,s:{s:s}}", "shape_hash", HASH, "shape", "op", "scale", "evidence", says, "plan", "kernel", says);
+    cleanup(json) json_t *doc = json_pack("{s:s,s:s,s:s,s:s,s:[]}", "id", job.text, "op", "scale", "state", "failed", "error", says, "shapes");
+    struct store_batch *b = store_batch_new();
+    store_put(b, STORE_CANDIDATE, id.text, job.text, candidate);
+    store_put(b, STORE_KERNEL, HASH, NULL, kernel);
+    store_put(b, STORE_JOB, job.text, NULL, doc);
+    check(store_commit(service.app.store, b, NULL, &err));
+    cleanup(str) char *cut = xstrndup(says, 400), *situation = xfmt("%d %s", number, cut);
+    cleanup(json) json_t *lesson = json_pack("{s:[s],s:s,s:s}", "tags", "op/scale", "situation", situation, "action", "x"), *made = NULL;
+    if (lesson)                          /* where the cut went through a character it is none */
+        (void)!lessons_propose(know, lesson, "operator", "tester", "tester", &made, &f, &err);
+    cleanup(str) char *by_id = xfmt("{\"candidate\":\"%s\",\"wait_seconds\":0}", id.text), *by_job = xfmt("{\"job\":\"%s\"}", job.text);
+    check_answer("get_candidate", by_id, path);
+    check_answer("get_kernel", "{\"shape_hash\":\"" HASH "\"}", path);
+    check_answer("list_shapes", "{}", path);
+    check_answer("job_status", by_job, path);
+    check_answer("search_lessons", "{\"tags\":[\"op/scale\"]}", path);
+    check_answer("list_operators", "{}", path);
+}
+
+static void texts_of_strangers_stay_texts(const char *folder)
+{
+    struct know *know = NULL;
+    struct err err = {0};
+    struct know_config c = {.max_lessons = 100, .max_notes = 4, .text_bytes = 4000};
+    int played = 0;
+    check(know_open(&c, service.app.store, &know, &err));
+    service.app.know = know;
+    cleanup(dir) DIR *d = opendir(folder);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        cleanup(str) char *path = xfmt("%s/%s", folder, e->d_name);
+        if (strlen(e->d_name) > 4 && !strcmp(e->d_name + strlen(e->d_name) - 4, ".txt"))
+            play_text(know, path, ++played);
+    }
+    check(played >= 20);
+    service.app.know = NULL;
+    know_close(know);
+}
+
+/* What an agent was talked into ends at its own jobs. */
+static void jobs_of_others_are_left_alone(const char *admin_head)
+{
+    int status;
+    static const char submitter[] = "{\"scopes\":[\"submit\"]}";
+    cleanup(json) json_t *one = ask_json("POST", "/v1/tokens", admin_head, submitter, &status), *two = ask_json("POST", "/v1/tokens", admin_head, submitter, &status);
+    cleanup(str) char *head = xfmt("Authorization: Bearer %s\r\n" JSON_TYPE, json_str(one, "token", "")), *other_head = xfmt("Authorization: Bearer %s\r\n" JSON_TYPE, json_str(two, "token", ""));
+    cleanup(json) json_t *job = ask_json("POST", "/mcp", head,
+                                         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"start_job\",\"arguments\":{\"op\":\"scale\",\"shapes\":[{\"N\":64}]}}}", &status);
+    const char *id = json_str(json_object_get(result_of(job), "structuredContent"), "id", "");
+    cleanup(str) char *cancel = xfmt("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"cancel_job\",\"arguments\":{\"job\":\"%s\"}}}", id),
+                      *send = xfmt("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"submit_candidate\",\"arguments\":{\"job\":\"%s\",\"candidate\":" CANDIDATE ",\"wait_seconds\":0}}}", id);
+    const struct { const char *head, *body; bool allowed; } rows[] = {{other_head, send, false}, {other_head, cancel, false}, {head, send, true}, {admin_head, send, true}, {head, cancel, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cleanup(json) json_t *doc = ask_json("POST", "/mcp", rows[i].head, rows[i].body, &status);
+        check_int(!json_bool(result_of(doc), "isError", true), rows[i].allowed);
+        check(rows[i].allowed || !strcmp(json_str(json_object_get(result_of(doc), "structuredContent"), "code", ""), "forbidden"));
+    }
+}
+
 static void scopes_are_kept(void)
 {
     int status;
@@ -356,9 +458,10 @@ static void scopes_are_kept(void)
     check_str(json_str(json_object_get(result_of(refused), "structuredContent"), "code", ""), "forbidden");
     check(!json_bool(result_of(allowed), "isError", true) && !json_bool(result_of(by_admin), "isError", true));
     check_int(ask(service.address, "POST", "/mcp", JSON_TYPE, look, &answer), 401);
+    jobs_of_others_are_left_alone(admin_head);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     char *flags[] = {(char *)"proteusd", NULL};
     service_make();
@@ -372,6 +475,7 @@ int main(void)
     tools_with_huge_arguments();
     a_candidate_is_waited_for();
     lessons_are_there_where_knowledge_is();
+    texts_of_strangers_stay_texts(argc > 1 ? argv[1] : "tests/prompts");
     scopes_are_kept();
     answer_done(&answer);
     service_down();

@@ -1,6 +1,7 @@
 /* The server's end of the judge against a judge that misbehaves: every mode gives a clear error, in time, and leaves no process. */
 #include "gpu/spawn.h"
 #include "core/clock.h"
+#include "core/environment.h"
 #include "tests/test.h"
 
 #include <dirent.h>
@@ -197,6 +198,33 @@ static void test_start_and_runner(void)
     check(spawn_judge(&c, task, NULL, NULL, NULL, &a, &err));
 }
 
+/* Neither a judge nor the runner before it is told a key or a token; what they need is there. */
+static void test_secrets_stay_here(void)
+{
+    static const char *const secret[] = {"PROTEUS_LLM_KEY", "PROTEUS_EMBED_KEY", "PROTEUS_ADMIN_TOKEN", "PROTEUS_LLM_KEY_FILE", "PROTEUS_ADMIN_TOKEN_FILE"};
+    struct spawn_config c = {.program = fake, .runner = "env FAKE_EXTRA=1", .wall_limit_ns = 20000 * MS};
+    cleanup(json) json_t *task = json_object();
+    struct err err = {0};
+    cleanup(judge_answer) struct judge_answer a = {0};
+    setenv("FAKE_JUDGE", "echo_environment", 1);
+    setenv("PROTEUS_OPS_DIR", "/the/ops", 1);
+    setenv("PROTEUS_KEYS_OF_NOTHING", "kept", 1);
+    for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+        setenv(secret[i], "s3cret", 1);
+    check(!spawn_judge(&c, task, NULL, NULL, NULL, &a, &err));
+    check(strstr(err.text, "[PROTEUS_OPS_DIR=/the/ops]") && strstr(err.text, "[PROTEUS_KEYS_OF_NOTHING=kept]"));
+    check(!strstr(err.text, "s3cret"));
+    /* and a process can forget its own: where the value lay, nothing is left */
+    const char *value = getenv("PROTEUS_LLM_KEY");
+    check(value && !strcmp(value, "s3cret"));
+    environment_forget_secrets();
+    for (size_t i = 0; i < sizeof secret / sizeof *secret; i++)
+        check(!getenv(secret[i]));
+    check(getenv("PROTEUS_OPS_DIR") && getenv("FAKE_JUDGE"));
+    unsetenv("PROTEUS_OPS_DIR");
+    unsetenv("PROTEUS_KEYS_OF_NOTHING");
+}
+
 static void test_devices(void)
 {
     struct spawn_config c = {.program = fake, .wall_limit_ns = 500 * MS};
@@ -233,6 +261,7 @@ int main(int argc, char **argv)
     test_modes();
     test_silence();
     test_never_reads();
+    test_secrets_stay_here();
     test_lies_about_types();
     test_cancel();
     test_start_and_runner();

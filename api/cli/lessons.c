@@ -42,7 +42,9 @@ static void show_lesson(const json_t *lesson)
     text_line("situation", json_str(lesson, "situation", ""));
     text_line("action", json_str(lesson, "action", ""));
     text_line("tags", buf_cstr(&tags));
-    if (json_num(effect, "ratio", 0) > 0)
+    if (json_num(effect, "ratio", 0) > 0 && json_num(effect, "low", 0) <= 0)
+        printf("  %-10s ~%.3gx, %lld results\n", "effect", json_num(effect, "ratio", 0), (long long)json_int(effect, "pairs", 0));
+    else if (json_num(effect, "ratio", 0) > 0)
         printf("  %-10s %s%.3gx [%.3g, %.3g], %lld results\n", "effect", json_bool(evidence, "measured", false) ? "" : "~", json_num(effect, "ratio", 0),
                json_num(effect, "low", 0), json_num(effect, "high", 0), (long long)json_int(effect, "pairs", 0));
     if (json_str(evidence, "signed_by", NULL))

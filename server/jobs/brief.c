@@ -97,6 +97,8 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     cleanup(recalled) struct recalled known = {.lessons = NULL};
     if (!recall(j, &shape, past, count, agent_best(&in), &known, err))
         return false;
+    if (job)
+        jobs_told(j, job, known.lessons);
     int best = agent_best(&in);
     const json_t *shown = best >= 0 ? json_array_get(h.list, (size_t)best) : h.baseline;
     bool unread = job && profile_lacks(j, shown);

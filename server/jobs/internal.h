@@ -121,6 +121,7 @@ bool retention_sweep(struct jobs *j, struct err *err) MUST_CHECK;    /* then the
 bool spending_load(struct jobs *j, struct err *err) MUST_CHECK;
 void spending_done(struct jobs *j);
 void spending_add_tokens(struct jobs *j, int64_t tokens);    /* of no job */
+void spending_add_gpu(struct jobs *j, int64_t gpu_ns);               /* device time that is of no job */
 /* As store_commit, for a batch that makes a job's record `before` into `after`: what it spent more is added to today. */
 bool spending_commit(struct jobs *j, struct store_batch *b, const json_t *before, const json_t *after, struct err *err) MUST_CHECK;
 
@@ -152,7 +153,7 @@ const char *shape_state(const json_t *shape);
 bool shape_is_open(const json_t *shape);                 /* its search has not ended */
 /* {"candidate","time_ns","speedup","evidence"} of a judged candidate's figures; new reference. */
 json_t *result_new(const char *candidate, const json_t *figures, bool is_baseline);
-json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids]} */
+json_t *external_key_doc(int64_t accepted);              /* the waiting list of an external job: {"accepted","waiting":[ids],"told"?:[lessons]} */
 void external_key(const char *job, char *to, size_t size);
 /* STORE_META: the job's own baseline, a candidate. It goes with the job's end; the records of its judgements keep their copy. */
 void baseline_key(const char *job, char *to, size_t size);

@@ -145,6 +145,11 @@ bool jobs_release(struct jobs *j, const char *candidate, const struct shelf_orde
  * of the job's best is not known, and would be after jobs_want_profile.
  */
 bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faults *f, struct err *err) MUST_CHECK;
+/*
+ * Lessons ([{"id"}...]) that whoever works on this job was told: of those that an external candidate names, only these are kept, and only those move.
+ * A brief that names its job tells. Nothing happens where the job is none of external candidates, or has ended.
+ */
+void jobs_told(struct jobs *j, const char *job, const json_t *lessons);
 /* A job of external candidates reads the card's counters of its best when it has nothing else to do; at its expense. Returns at once. */
 void jobs_want_profile(struct jobs *j, const char *job);
 /* Counts what a language model was asked outside of jobs: for the metrics. */

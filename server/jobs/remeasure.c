@@ -1,6 +1,6 @@
 /*
  * Two candidates of one shape measured against each other, outside of any job: the one is judged with the other in the baseline's place. For
- * whoever has to decide between two statements about them; nothing is written, nothing is served of it.
+ * whoever has to decide between two statements about them; nothing is written but what it cost, nothing is served of it.
  */
 #include "server/jobs/internal.h"
 
@@ -47,6 +47,7 @@ bool jobs_measure(struct jobs *j, const char *a, const char *b, judge_cancelled 
     json_put_str(task, "candidate_id", a);
     if (!spawn_judge(&spawn, task, NULL, cancelled, ctx, &answer, err))
         return false;
+    spending_add_gpu(j, answer.gpu_ns);      /* whatever it says: the card has worked */
     const json_t *speedup = json_object_get(answer.figures, "speedup");
     if (!verdict_is_correct(answer.verdict.code) || strcmp(json_str(answer.figures, "evidence", ""), json_str(json_object_get(first, "figures"), "evidence", "-")))
         return err_set(err, ERR_UNPROCESSABLE, "%s was judged %s this time, or not by the same kind of device", a, verdict_name(answer.verdict.code));

@@ -60,7 +60,8 @@ static void learn_from(struct run *r, struct store_batch *b, const json_t *recor
     const json_t *best = json_object_get(job_shape(r->job, r->shape_index), "best");
     if (!r->j->config.know || run_revalidates(r) || record_stands_for(record))
         return;
-    know_put_judged(b, record, json_num(json_object_get(best, "speedup"), "median", 0));
+    const char *outside = strcmp(json_str(r->job, "generator", ""), "external") ? NULL : json_str(r->job, "caller", "anyone");
+    know_put_judged(b, record, json_num(json_object_get(best, "speedup"), "median", 0), outside);
     r->to_learn = true;
 }
 

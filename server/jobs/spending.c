@@ -2,7 +2,7 @@
  * What was spent, day by day (UTC): device seconds, tokens and candidates of all jobs together, kept in one record of the store. Whatever
  * changes a job's "spent" adds the difference to the day in the same transaction, so the sums are those of the jobs, whatever dies in
  * between, and a job that has run over midnight is in both days with what it spent there. One such transaction at a time: they are one or
- * two a judgement. Tokens that are spent outside of jobs are added by themselves.
+ * two a judgement. Tokens and device time that are spent outside of jobs are added by themselves.
  */
 #include "server/jobs/internal.h"
 
@@ -86,6 +86,14 @@ static bool commit_sums(struct jobs *j, struct store_batch *b, const double add[
         j->spending = next;
     pthread_mutex_unlock(&j->spending_lock);
     return ok;
+}
+
+void spending_add_gpu(struct jobs *j, int64_t gpu_ns)
+{
+    const double add[COUNTED] = {(double)gpu_ns / 1e9, 0, 0};
+    struct err err = {0};
+    if (gpu_ns > 0 && !commit_sums(j, store_batch_new(), add, &err))
+        log_line(LOG_ERROR, "what was spent could not be written", "error", err.text, NULL);
 }
 
 void spending_add_tokens(struct jobs *j, int64_t tokens)

@@ -1,0 +1,69 @@
+// Softmax and the k largest of a row: the generic kernel, a warp a row, for every legal shape.
+//
+// The row is in registers. The softmax is taken over all of it, as engines do; then k times the largest that is left is found by
+// exchanging value and index over the warp. Choices are made by the logits: softmax may round two of them to one.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+constexpr int R = AXIS_R, E = AXIS_E, K = AXIS_k;
+constexpr int PER_LANE = (E + 31) / 32;
+#define NOTHING __int_as_float(0xff800000)      // below every number
+
+__device__ float widen(float x) { return x; }
+__device__ float widen(__half x) { return __half2float(x); }
+__device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+extern "C" __global__ void __launch_bounds__(128) topk(const DTYPE_io *logits, float *weights, int *ids)
+{
+    const int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
+    if (row >= R)
+        return;
+    float x[PER_LANE], largest = NOTHING, sum = 0;
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++) {
+        x[i] = i * 32 + lane < E ? widen(logits[(long long)row * E + i * 32 + lane]) : NOTHING;
+        largest = fmaxf(largest, x[i]);
+    }
+    for (int i = 16; i > 0; i /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, i));
+#pragma unroll
+    for (int i = 0; i < PER_LANE; i++)
+        sum += expf(x[i] - largest);
+    for (int i = 16; i > 0; i /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, i);
+
+    float chosen = 0, total = 0;
+    int id = 0;
+    for (int j = 0; j < K; j++) {
+        float best = NOTHING;
+        int at = E;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (x[i] > best) {
+                best = x[i];
+                at = i * 32 + lane;
+            }
+        for (int i = 16; i > 0; i /= 2) {
+            const float other = __shfl_xor_sync(0xffffffffu, best, i);
+            const int other_at = __shfl_xor_sync(0xffffffffu, at, i);
+            if (other > best || (other == best && other_at < at)) {
+                best = other;
+                at = other_at;
+            }
+        }
+        const float weight = expf(best - largest) / sum;
+        total += weight;
+        if (lane == j) {
+            chosen = weight;
+            id = at;
+        }
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i++)
+            if (i * 32 + lane == at)
+                x[i] = NOTHING;
+    }
+    if (lane < K) {
+        weights[(long long)row * K + lane] = chosen;
+        ids[(long long)row * K + lane] = id;
+    }
+}
