@@ -292,16 +292,16 @@ async function candidates(context, base, fake, complaints) {
     ['eager', 2],
   ])
     ok((await page.locator(`svg[aria-label^="${what}"] rect`).count()) === times, `${what}: both sides`);
-  await page.goto(`${base}#/candidates/${candidateId(8)}`);
-  await until(async () => (await text(page, '#main h1')).includes(candidateId(8).slice(-8)), 'one that is not believed');
+  await page.goto(`${base}#/candidates/${candidateId(908)}`);
+  await until(async () => (await text(page, '#main h1')).includes(candidateId(908).slice(-8)), 'one that is not believed');
   is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'and that nobody holds');
-  await page.goto(`${base}#/candidates/${candidateId(7)}`);
+  await page.goto(`${base}#/candidates/${candidateId(907)}`);
   await page.getByRole('button', { name: 'Refuse' }).click();
   is(await page.evaluate(() => document.activeElement.id), 'decide-reason', 'a decision has a reason');
   await page.getByLabel('Reason').fill('too good');
   await page.getByRole('button', { name: 'Refuse' }).click();
   await until(async () => (await text(page, '#main')).includes('refused by') && (await text(page, '#main')).includes('too good'), 'decided');
-  is(fake.posted.at(-1), [`/v1/candidates/${candidateId(7)}/refuse`, { reason: 'too good' }], 'with its reason');
+  is(fake.posted.at(-1), [`/v1/candidates/${candidateId(907)}/refuse`, { reason: 'too good' }], 'with its reason');
   is(await page.getByRole('button', { name: 'Refuse' }).count(), 0, 'once');
   await page.close();
 }

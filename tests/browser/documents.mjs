@@ -242,8 +242,8 @@ export class Documents {
             for_person: 'The kernel touches memory outside its buffers.',
             for_generator: w,
             detail: { source_line: 7, buffer: w, log: `candidate.cu(7): error: ${w}\n` },
-            ...(name === candidateId(7) || name === candidateId(8)
-              ? { code: 'implausible', fault: 'nobody', detail: name === candidateId(7) ? { held: true, why: w } : null }
+            ...(name === candidateId(907) || name === candidateId(908)
+              ? { code: 'implausible', fault: 'nobody', detail: name === candidateId(907) ? { held: true, why: w } : null }
               : {}),
           },
       figures: ok ? measured(w) : null,
