@@ -1,6 +1,6 @@
 // Parts of a job's page: its shapes as a grid, the lineage of its candidates as a tree, its events as a log.
 import { el, part } from '../lib/dom.js';
-import { axesText, clockTime, duration, KINDS, seconds, count, speedup, speedupText, verdictKind } from '../lib/format.js';
+import { axesText, clockTime, duration, KINDS, seconds, count, speedup, speedupText, timeText, verdictKind } from '../lib/format.js';
 import { candidateHref, link } from './parts.js';
 
 // ---- the grid
@@ -272,7 +272,7 @@ const words = {
   'candidate.proposed': (e) => `proposed${e.notes ? `: ${e.notes}` : ''}`,
   'candidate.phase': (e) =>
     `${e.device ? `${e.device} ` : ''}${e.phase} ${e.state === 'start' ? 'begins' : `ended${e.ms ? ` after ${duration(e.ms * 1e6)}` : ''}${e.verdict && e.verdict !== 'ok' ? `: ${e.verdict}` : ''}`}${e.mode === 'retest' ? ' (retest)' : ''}`,
-  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${duration(e.time_ns)}, ${speedupText(e)}`,
+  'candidate.timed': (e) => `${e.evidence === 'measured' ? 'measured' : 'estimated'}: ${timeText(e)}, ${speedupText(e)}`,
   'candidate.verdict': (e) => `${e.verdict?.code ?? ''}: ${e.verdict?.text ?? ''}`,
   'shape.best': (e) => `best so far: ${speedupText(e)}${e.served ? ', served' : ''}`,
   'llm.attempt': (e) =>
