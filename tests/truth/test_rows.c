@@ -143,6 +143,12 @@ static uint32_t differences(const struct truth_row *row, const struct truth_shap
     return n;
 }
 
+/* What a row does though PTX leaves it undefined, a load by the read-only path of what the launch has stored, is found, whatever a card made of it. */
+static bool undefined_in_ptx(const char *text, enum ptx_finding_kind finding)
+{
+    return finding == PTX_RACE && strncmp(text, "ld.global.nc", 12) == 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *path = argc > 1 ? argv[1] : "rows.bin";
@@ -157,7 +163,7 @@ int main(int argc, char **argv)
     struct truth_row *rows, *listed;
     const size_t count = truth_rows(&rows), listed_count = truth_listed_rows(&listed);
     free(listed);
-    size_t same = 0, close = 0, differ = 0, unsupported = 0, missing = 0, not_yet = 0, not_asked = 0;
+    size_t same = 0, close = 0, differ = 0, unsupported = 0, missing = 0, not_yet = 0, not_asked = 0, undefined = 0;
     for (size_t i = 0; i < count; i++) {
         if (!strstr(rows[i].text, only))
             continue;
@@ -167,6 +173,8 @@ int main(int argc, char **argv)
         struct outcome o = emulate(&rows[i], &s);
         if (o.finding == PTX_UNSUPPORTED && known_missing(rows[i].text)) {
             not_yet++;
+        } else if (undefined_in_ptx(rows[i].text, o.finding)) {
+            undefined++;
         } else if (o.finding != PTX_CLEAN) {
             unsupported++;
             printf("%s: %s\n", rows[i].text, ptx_finding_name(o.finding));
@@ -192,9 +200,10 @@ int main(int argc, char **argv)
         }
         free(o.out);
     }
-    printf("%zu rows: %zu the same, %zu within their bound, %zu differ, %zu not known here, %zu failed, %zu without an answer, %zu new ones not asked yet\n", count, same, close,
-           differ, not_yet, unsupported, missing, not_asked);
+    printf("%zu rows: %zu the same, %zu within their bound, %zu differ, %zu not known here, %zu failed, %zu without an answer, %zu undefined and found, %zu new ones not asked yet\n", count, same, close,
+           differ, not_yet, unsupported, missing, undefined, not_asked);
     free(rows);
     check(!differ && !unsupported && !missing);
+    check(undefined == 1 || *only);
     return test_done();
 }
