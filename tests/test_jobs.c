@@ -273,6 +273,16 @@ static void judges_that_fail(void)
     check(strstr(json_str(json_object_get(json_array_get(all, 2), "verdict"), "text", ""), "2 judges in a row"));
     check_story(&w, id, job);
     check(count_events(events, "candidate.phase", json_str(json_array_get(all, 2), "id", "")) >= 2);
+    /* A phase that has more to say than an event holds is told without that, and not without what it did not do. */
+    size_t at;
+    json_t *event;
+    int notes = 0;
+    json_array_foreach(events, at, event)
+        if (strcmp(json_str(event, "phase", ""), "emulate") == 0) {
+            check(!json_object_get(event, "padding"));
+            notes += strcmp(json_str(event, "note", ""), "as told") == 0;
+        }
+    check(notes >= 3);
     cleanup(json) json_t *stats = jobs_stats(w.jobs);
     check_int(json_int(stats, "judge_errors", 0), 6);
     check_int(json_int(stats, "runners", 0), 2);

@@ -85,6 +85,15 @@ static void phase(const char *name, const char *state)
     send(WIRE_PHASE, json_pack("{s:s,s:s,s:f}", "phase", name, "state", state, "ms", 1.5));
 }
 
+/* One with more to say than an event holds. */
+static void long_phase(void)
+{
+    char padding[6000];
+    memset(padding, 'x', sizeof padding - 1);
+    padding[sizeof padding - 1] = 0;
+    send(WIRE_PHASE, json_pack("{s:s,s:s,s:s,s:s}", "phase", "emulate", "state", "end", "note", "as told", "padding", padding));
+}
+
 /* Of a baseline that this job has not judged: what its source says. */
 static double baseline_says(const json_t *task)
 {
@@ -193,6 +202,7 @@ int main(int argc, char **argv)
     go_wrong(run);
     clock_sleep_ns(number("slow", 0) * 1000000);
     phase("compile", "end");
+    long_phase();
     double time_ns = (double)number("time", 1000), base_ns = is_baseline ? time_ns : json_num(f.json, "baseline_time_ns", baseline_says(f.json));
     if (run > 1 && !retest)
         time_ns = (double)number("again", (long)time_ns);

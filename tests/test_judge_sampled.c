@@ -115,7 +115,8 @@ static void accepted(const char *plan, bool atomics, int64_t least, int64_t most
     json_t *regime;
     json_array_foreach(json_object_get(correct, "regimes"), i, regime) {
         const int64_t elements = json_int(json_array_get(json_object_get(regime, "tensors"), 0), "elements", 0);
-        check(in_part ? elements > 8 * 256 && elements < ROWS * 256 / 4 : elements == ROWS * 256);
+        /* of a hidden regime the tensor's size is all that is told; what share of it was compared stands in "sampled" */
+        check(in_part && !json_bool(regime, "hidden", false) ? elements > 8 * 256 && elements < ROWS * 256 / 4 : elements == ROWS * 256);
     }
     bool sound = certificate_check(r.certificate, &err);
     if (!sound)

@@ -26,6 +26,7 @@
 #define REVALIDATION "revalidation"      /* by whom a kernel was withdrawn that was judged again and did not hold */
 #define PHASES_KEPT 64
 #define PHASE_MAX_BYTES 4096
+#define PHASE_WORD_BYTES 1024       /* of one that is told in any case */
 #define VERDICT_MAX_BYTES ((size_t)256 << 10)
 #define FIGURES_MAX_BYTES ((size_t)1 << 20)
 

@@ -36,6 +36,16 @@ static bool say(struct run *r, const char *type, const json_t *doc, const json_t
     return ok;
 }
 
+/* What a phase is known by goes into its event however much it brings besides: a page must not take for done what was not. */
+static bool always_told(const char *key, const json_t *value)
+{
+    static const char *const keys[] = {"phase", "state", "verdict", "note", "not_done", "device"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return !json_is_string(value) || json_string_length(value) <= PHASE_WORD_BYTES;
+    return false;
+}
+
 static json_t *phase_event(const struct judging *g, const json_t *phase)
 {
     json_t *doc = json_object();
@@ -48,7 +58,7 @@ static json_t *phase_event(const struct judging *g, const json_t *phase)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)phase, key, value)
         if (!json_object_get(doc, key) && strcmp(key, "job") != 0 &&
-            (small || strcmp(key, "phase") == 0 || strcmp(key, "state") == 0))
+            (small || always_told(key, value)))
             json_object_set(doc, key, value);
     return doc;
 }
