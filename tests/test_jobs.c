@@ -98,7 +98,7 @@ static void whole_job(void)
     /* the retest's figure is the published one; what triage said stays beside it */
     check(near(json_num(json_object_get(json_array_get(all, 4), "figures"), "time_ns", 0), 600));
     check(near(json_num(json_object_get(json_array_get(all, 4), "triage"), "time_ns", 0), 500));
-    check(json_array_size(json_object_get(json_array_get(all, 4), "phases")) == 3);
+    check(json_array_size(json_object_get(json_array_get(all, 4), "phases")) == 4);
     check(json_is_null(json_object_get(json_array_get(all, 2), "certificate_digest")));
     check_story(&w, id, job);
 
