@@ -454,7 +454,7 @@ static void a_wait_ends_with_news_or_with_time(void)
         refused += a.status == 503;
         client_close(&many[i]);
     }
-    check_int(refused, 1);
+    check(refused == 1 || refused == 2);      /* the wait that has just been answered may still have its place */
     answer_done(&a);
 }
 
