@@ -202,7 +202,8 @@ int main(int argc, char **argv)
     go_wrong(run);
     clock_sleep_ns(number("slow", 0) * 1000000);
     phase("compile", "end");
-    long_phase();
+    if (word("long"))
+        long_phase();
     double time_ns = (double)number("time", 1000), base_ns = is_baseline ? time_ns : json_num(f.json, "baseline_time_ns", baseline_says(f.json));
     if (run > 1 && !retest)
         time_ns = (double)number("again", (long)time_ns);
