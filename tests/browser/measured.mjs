@@ -85,6 +85,7 @@ export async function loadCells(ask, most = Infinity, operators = Infinity) {
       target: list[0].shape.target,
       generator: 'external',
       budget: { candidates: list.length },
+      reuse: 'never', // one of them may be the whole judgement's shape
     });
     for (const c of list)
       await ask(`v1/jobs/${job.id}/candidates`, {
