@@ -443,6 +443,20 @@ static bool run_all(struct device_program *p, const struct device_run *how, int 
     return true;
 }
 
+/* What blocks that were left out changed in place is as it was: their stores count as nobody's. */
+static void put_back(const struct device_program *p, const struct device_run *how, struct arena *a, const struct device_run_result *ret)
+{
+    uint64_t left_out = 0;
+    for (int i = 0; i < p->plan.step_count; i++)
+        left_out += ret->counts[i].left_out_blocks;
+    for (int t = 0; t < p->tensor_count && left_out; t++) {
+        const struct ptx_buffer *b = &a->list[t];
+        const uint8_t *before = p->buffers[t].output ? NULL : how->tensors[t];
+        for (size_t n = 0; n < b->bytes && before && b->tags; n++)
+            b->data[n] = b->tags[n] ? b->data[n] : before[n];
+    }
+}
+
 /* An element is its last store's, and nobody's if a byte of it was not stored. */
 static void take_tags(const struct device_program *p, const struct arena *a, struct device_run_result *ret)
 {
@@ -478,6 +492,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
     for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK && !ret->sampled; t++)
         if (p->buffers[t].output)
             check_written(&p->tensors[t], &a.list[t], fault);
+    if (ret->sampled)
+        put_back(p, how, &a, ret);
     for (int t = 0; t < p->tensor_count; t++)
         if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
             memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
