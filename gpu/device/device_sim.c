@@ -256,6 +256,8 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
     for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK && !ret->sampled; t++)
         if (p->buffers[t].output)
             sim_check_written(&p->tensors[t], &a.list[t], fault);
+    if (ret->sampled)
+        sim_put_back(p, how, &a, ret);
     for (int t = 0; t < p->tensor_count; t++)
         if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
             memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);

@@ -35,6 +35,8 @@ void sim_lay_out(const struct device_program *p, const struct device_run *how, s
 void sim_set_memory(struct ptx_buffer *b, uint8_t value);
 /* False: bytes of elements were never written; `fault` says which. */
 bool sim_check_written(const struct tensor *t, const struct ptx_buffer *b, struct device_fault *fault);
+/* What blocks that were left out changed in place is as it was: their stores count as nobody's. */
+void sim_put_back(const struct device_program *p, const struct device_run *how, struct sim_arena *a, const struct device_run_result *ret);
 /* An element is its last store's, and nobody's if a byte of it was not stored. */
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret);
 

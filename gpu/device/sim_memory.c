@@ -123,6 +123,19 @@ void sim_arena_clear(struct sim_arena *a)
     *a = (struct sim_arena){.count = 0};
 }
 
+void sim_put_back(const struct device_program *p, const struct device_run *how, struct sim_arena *a, const struct device_run_result *ret)
+{
+    uint64_t left_out = 0;
+    for (int i = 0; i < p->plan.step_count; i++)
+        left_out += ret->counts[i].left_out_blocks;
+    for (int t = 0; t < p->tensor_count && left_out; t++) {
+        const struct ptx_buffer *b = &a->list[t];
+        const uint8_t *before = p->buffers[t].output ? NULL : how->tensors[t];
+        for (size_t n = 0; n < b->bytes && before && b->tags; n++)
+            b->data[n] = b->tags[n] ? b->data[n] : before[n];
+    }
+}
+
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret)
 {
     for (int t = 0; t < p->tensor_count; t++) {
