@@ -151,6 +151,7 @@ static void test_range(void)
     check(json_int(json_object_get(range, "axes"), "P", 0) > 65536);
     check(strstr(json_str(r.certificate, "options", ""), "AXIS_rot=16") && !strstr(json_str(r.certificate, "options", ""), "AXIS_P"));
     check(json_array_size(json_object_get(range, "regimes")) == 2);
+    check(json_int(json_object_get(range, "far"), "value", 0) > 1 << 20 && !json_object_get(json_object_get(range, "far"), "not_done"));
     for (size_t i = 0; ok && i < sizeof needed / sizeof *needed; i++) {
         cleanup(json) json_t *less = json_deep_copy(r.certificate);
         json_object_del(holder(less, needed[i], last), last);

@@ -100,8 +100,8 @@ void sim_make_launch(const struct device_program *p, const struct plan_step *s, 
     }
     for (int i = 0; i < s->arg_count; i++) {
         int buffer = argument_buffer(&s->args[i], p->tensor_count);
-        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value
-                                                                   : a        ? a->list[buffer].address
+        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value + sim_far_argument(a, &s->args[i])
+                                                                   : a        ? a->address[buffer]
                                                                               : 0};
     }
 }
@@ -256,9 +256,11 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
     for (int t = 0; t < p->tensor_count && fault->code == VERDICT_OK && !ret->sampled; t++)
         if (p->buffers[t].output)
             sim_check_written(&p->tensors[t], &a.list[t], fault);
+    if (ret->sampled)
+        sim_put_back(p, how, &a, ret);
     for (int t = 0; t < p->tensor_count; t++)
-        if (ret->tensors && ret->tensors[t] && a.list[t].bytes)
-            memcpy(ret->tensors[t], a.list[t].data, a.list[t].bytes);
+        if (ret->tensors && ret->tensors[t] && p->buffers[t].bytes)        /* indices that were moved nobody can have changed: they are inputs */
+            memcpy(ret->tensors[t], how->far && how->far->points[t] ? how->tensors[t] : a.memory[t], (size_t)p->buffers[t].bytes);
     if (ret->sampled)
         sim_take_tags(p, &a, ret);
     ret->step_count = p->plan.step_count;

@@ -1,6 +1,6 @@
 /*
  * Between the files of the emulated device: the program (device_sim.c), the memory of one run (sim_memory.c), a sample of the blocks
- * (sim_sample.c), what a run's counts would cost (sim_estimate.c).
+ * (sim_sample.c), rows that are far away (sim_far.c), what a run's counts would cost (sim_estimate.c).
  */
 #pragma once
 #include "gpu/device/inside.h"
@@ -26,7 +26,13 @@ struct device_program {
 };
 
 /* ---- sim_memory.c ---- */
-struct sim_arena { struct ptx_buffer list[PROGRAM_MAX_BUFFERS]; uint8_t *frozen[PROGRAM_MAX_BUFFERS]; int count; };
+struct sim_arena {
+    struct ptx_buffer list[PROGRAM_MAX_BUFFERS + OP_MAX_TENSORS];        /* the program's buffers, then first rows of tensors whose others are far */
+    uint8_t *memory[PROGRAM_MAX_BUFFERS], *frozen[PROGRAM_MAX_BUFFERS];  /* owned; memory: of the whole buffer, wherever its rows lie */
+    uint64_t address[PROGRAM_MAX_BUFFERS];                               /* what an argument says */
+    const struct device_far *far;
+    int count;
+};
 void sim_arena_done(struct sim_arena *a);
 DEFINE_CLEANUP(sim_arena, struct sim_arena, sim_arena_done(it))
 /* Done, and ready for another sim_lay_out. */
@@ -35,8 +41,18 @@ void sim_lay_out(const struct device_program *p, const struct device_run *how, s
 void sim_set_memory(struct ptx_buffer *b, uint8_t value);
 /* False: bytes of elements were never written; `fault` says which. */
 bool sim_check_written(const struct tensor *t, const struct ptx_buffer *b, struct device_fault *fault);
+/* What blocks that were left out changed in place is as it was: their stores count as nobody's. */
+void sim_put_back(const struct device_program *p, const struct device_run *how, struct sim_arena *a, const struct device_run_result *ret);
 /* An element is its last store's, and nobody's if a byte of it was not stored. */
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret);
+
+/* ---- sim_far.c ---- */
+/* Bytes that lie between the first row of buffer i and the others; 0: none. */
+uint64_t sim_far_bytes(const struct device_program *p, const struct device_far *far, int i);
+/* After all buffers were laid out with that much room behind them. */
+void sim_far_apply(const struct device_program *p, struct sim_arena *a);
+/* What is added to an argument of the plan. */
+uint64_t sim_far_argument(const struct sim_arena *a, const struct plan_arg *arg);
 
 /* ---- sim_sample.c ---- */
 uint64_t sim_blocks_of(const struct plan_step *s);

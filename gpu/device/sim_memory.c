@@ -15,7 +15,9 @@
 void sim_arena_done(struct sim_arena *a)
 {
     for (int i = 0; i < a->count; i++) {
-        free(a->list[i].data);
+        if (i >= PROGRAM_MAX_BUFFERS || !a->memory[i])      /* a first row, in its tensor's memory */
+            continue;
+        free(a->memory[i]);
         free(a->list[i].initialised);
         free(a->list[i].tags);
         free(a->frozen[i]);
@@ -57,6 +59,8 @@ void sim_lay_out(const struct device_program *p, const struct device_run *how, s
         uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + (aligned ? 0 : alignment);
         *to = (struct ptx_buffer){
             .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
+        a->memory[i] = to->data;
+        a->address[i] = address;
         snprintf(to->name, sizeof to->name, "%s", b->name);
         to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
         if (b->writable && b->tensor && how->sample_budget && !p->whole)
@@ -67,8 +71,10 @@ void sim_lay_out(const struct device_program *p, const struct device_run *how, s
         } else if (bytes) {
             memcpy(to->data, how->tensors[i], bytes);
         }
-        cursor = address + bytes;
+        cursor = address + bytes + sim_far_bytes(p, how->far, i);
     }
+    a->far = how->far;
+    sim_far_apply(p, a);
 }
 
 void sim_set_memory(struct ptx_buffer *b, uint8_t value)
@@ -121,6 +127,19 @@ void sim_arena_clear(struct sim_arena *a)
 {
     sim_arena_done(a);
     *a = (struct sim_arena){.count = 0};
+}
+
+void sim_put_back(const struct device_program *p, const struct device_run *how, struct sim_arena *a, const struct device_run_result *ret)
+{
+    uint64_t left_out = 0;
+    for (int i = 0; i < p->plan.step_count; i++)
+        left_out += ret->counts[i].left_out_blocks;
+    for (int t = 0; t < p->tensor_count && left_out; t++) {
+        const struct ptx_buffer *b = &a->list[t];
+        const uint8_t *before = p->buffers[t].output ? NULL : how->tensors[t];
+        for (size_t n = 0; n < b->bytes && before && b->tags; n++)
+            b->data[n] = b->tags[n] ? b->data[n] : before[n];
+    }
 }
 
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret)

@@ -4,9 +4,12 @@
  * before, as large as LIMIT_RANGE_BYTES hold, and both sides run once more on such inputs, in fresh children, with indices that reach the far
  * end: one that was cut to 8 or 16 bits reads and writes elsewhere. Nothing is timed here.
  *
+ * Where rows are large, that is not many: how the candidate takes rows that are farther away is far.c's.
+ *
  * No number of a plan may depend on such an axis: the plan that is served has its numbers filled in. Its value is an argument, or unused.
  */
 #include "gpu/judge/comparison.h"
+#include "gpu/judge/far.h"
 
 #include <string.h>
 
@@ -249,18 +252,12 @@ static void say_where(const struct judge *j, struct verdict *v)
     json_put(v->detail, "axes", steal(&axes));
 }
 
-bool phase_range(struct judge *j, struct verdict *v, struct err *err)
+static bool run_at_wide(struct judge *j, struct verdict *v, struct err *err)
 {
     const struct shape usual = j->shape;
-    const int64_t card_run_ns = j->card_run_ns;
-    json_t *counts[SIDES], *lines[SIDES];
     char text[2][24];
-    json_put(j->phase, "default", axes_encode(j, &usual));
     if (!j->ranged)
         return true;
-    let_go(j);
-    for (int i = 0; i < SIDES; i++)
-        counts[i] = steal(&j->sides[i].counts), lines[i] = steal(&j->sides[i].lines);
     j->shape = j->wide;
     BUG_ON(!shape_tensors(&j->shape, j->tensors, err));
     regimes_plan(j);
@@ -273,13 +270,32 @@ bool phase_range(struct judge *j, struct verdict *v, struct err *err)
     const bool ok = run_wide(j, v, err);
     let_go(j);
     j->shape = usual;
-    j->card_run_ns = card_run_ns;
     BUG_ON(!shape_tensors(&j->shape, j->tensors, NULL));
+    if (ok && v->code != VERDICT_OK)
+        say_where(j, v);
+    return ok;
+}
+
+bool phase_range(struct judge *j, struct verdict *v, struct err *err)
+{
+    const int64_t card_run_ns = j->card_run_ns;
+    struct device_far far;
+    json_t *counts[SIDES], *lines[SIDES];
+    json_put(j->phase, "default", axes_encode(j, &j->shape));
+    if (!j->ranged && !far_draw(j->op, &j->shape, j->tensors, &far))
+        return true;
+    let_go(j);
+    for (int i = 0; i < SIDES; i++)
+        counts[i] = steal(&j->sides[i].counts), lines[i] = steal(&j->sides[i].lines);
+    bool ok = run_at_wide(j, v, err);
+    if (ok && v->code == VERDICT_OK) {
+        ok = far_run(j, v, err);
+        let_go(j);
+    }
+    j->card_run_ns = card_run_ns;
     for (int i = 0; i < SIDES; i++) {
         json_decref(j->sides[i].counts), json_decref(j->sides[i].lines);
         j->sides[i].counts = counts[i], j->sides[i].lines = lines[i];
     }
-    if (ok && v->code != VERDICT_OK)
-        say_where(j, v);
     return ok;
 }
