@@ -3,7 +3,11 @@ add_library(proteus_wire STATIC
   card_turn.c
   wire.c)
 target_link_libraries(proteus_wire PUBLIC proteus_core)
-add_library(proteus_spawn STATIC spawn.c)
+add_library(proteus_spawn STATIC
+  spawn.c
+  spawn_ask.c
+  spawn_process.c
+  spawn_talk.c)
 target_link_libraries(proteus_spawn PUBLIC proteus_wire Threads::Threads)
 if(TARGET proteus_judge)
   # The corpus and what runs it; naive.c is what it must not be.

@@ -16,6 +16,7 @@
     X(TENSOR_BYTES, 2048 * LIMIT_MIB, "of one tensor: travels in one frame to a child")                                                 \
     X(ALL_TENSOR_BYTES, 6144 * LIMIT_MIB, "of all tensors of a shape: one set lives here, one in a child, doubles in the reference")    \
     X(KEEP_BYTES, 512 * LIMIT_MIB, "inputs and reference results of all regimes are kept between phases below this, made again above")  \
+    X(KEEP_CARD_BYTES, 8192 * LIMIT_MIB, "the same with a card, which waits while they are made again; at most a sixteenth of the host")  \
     X(RANGE_BYTES, 512 * LIMIT_MIB, "of all tensors where axes that do not key a shape are tried at large values, on a card")               \
     X(RANGE_SIM_BYTES, 16 * LIMIT_MIB, "the same on the emulator: a second of a processor is 40 MiB")                                     \
     X(RANGE_SIM_RETEST_BYTES, 96 * LIMIT_MIB, "the same before a kernel is served, where less would not tell 8 bits")                     \

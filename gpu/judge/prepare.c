@@ -6,7 +6,9 @@
 #include "core/rng.h"
 #include "gpu/judge/internal.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int64_t bytes_of_regime(const struct judge *j)
 {
@@ -17,10 +19,34 @@ static int64_t bytes_of_regime(const struct judge *j)
     return sum;
 }
 
+/* What this host, or the control group that we are alone in, has; a large number where nobody says. */
+static int64_t host_memory_bytes(void)
+{
+    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t bytes = pages > 0 && page > 0 ? pages * page : INT64_MAX;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    long long most;
+    if (file && fscanf(file, "%18lld", &most) == 1 && most > 0 && most < bytes)
+        bytes = most;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/*
+ * With a card what is kept is made before it is held: what is not kept is made while it waits, a second for a regime of 100 MB. So there as
+ * much is kept as a sixteenth of the host allows.
+ */
+static int64_t keep_bytes(const struct judge *j)
+{
+    const int64_t part = host_memory_bytes() / 16, most = part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+    return j->on_card && most > LIMIT_KEEP_BYTES ? most : LIMIT_KEEP_BYTES;
+}
+
 void regimes_plan(struct judge *j)
 {
     regimes_clear(j);
-    j->keep_regimes = bytes_of_regime(j) <= LIMIT_KEEP_BYTES / j->regime_count;
+    j->keep_regimes = bytes_of_regime(j) <= keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
     /* A poison is a pattern of 64 bits; two that differ in every byte. */

@@ -124,6 +124,7 @@ struct region {                 /* a stretch of global addresses */
     bool writable, counted, watched;   /* watched: frozen or touched is there */
     struct ptx_buffer *buffer;  /* the caller's; NULL: ours */
     uint8_t *tags;              /* by byte, who stored there; NULL: not kept */
+    bool noted;                 /* there are tags, or stores of a cluster that is left out must be undone */
     uint64_t *loaded, *stored;  /* one bit a sector */
     struct touch *touched;      /* race_grid.c; by sector; NULL: not looked at */
 };
@@ -213,12 +214,15 @@ struct block {
     struct region *watch;       /* shared memory as a buffer, where a cluster has several blocks; race_object.c */
 };
 
+struct noted_store { uint64_t offset; uint32_t bytes, region; };
+struct noted_stores { struct noted_store *list; uint32_t count, room; };
 struct tagged { uint64_t fresh; double bytes, squares; };   /* by region: of this cluster; of all that were drawn */
 
 struct worker {
     struct machine *machine;
     uint8_t tag;                /* of the running cluster's stores */
     struct tagged *tagged;
+    struct noted_stores noted;  /* where the running cluster may yet be left out */
     struct block *blocks;
     uint32_t block_count;
     struct cluster *clusters;
@@ -277,6 +281,7 @@ struct machine {
     int64_t deadline_ns, start_ns;
     atomic_uint_fast64_t next_block, instructions;
     struct ptx_sample *sample;  /* sample.c; NULL: all run */
+    bool partial;               /* a buffer is: clusters may be left out */
     uint8_t tag;
     pthread_mutex_t sample_lock;
     double sample_look;         /* part of the budget after which it is asked whether a sample must do */
@@ -346,12 +351,12 @@ unsigned memory_wavefronts(const uint64_t *offset, uint32_t active, unsigned byt
 bool bits_all(const uint8_t *bits, uint64_t at, uint64_t count);
 void bits_set(uint8_t *bits, uint64_t at, uint64_t count, bool shared);
 void bits_clear(uint8_t *bits, uint64_t at, uint64_t count);
-void tags_mark(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes);
+void store_note(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes);
 /* After each kind of store to global memory. */
 static inline void tag_store(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
 {
-    if (__builtin_expect(r->tags != NULL, 0))
-        tags_mark(k, r, offset, bytes);
+    if (__builtin_expect(r->noted, 0))
+        store_note(k, r, offset, bytes);
 }
 unsigned sector_add(struct sector_set *s, const struct place *p, unsigned bytes, bool store);
 void load_depth(struct warp *w, const struct insn *i, const struct place *p);
@@ -454,8 +459,10 @@ void barrier_recheck(struct block *b);
 int64_t now_ns(void);
 /* Which cluster is next, in which turn, and whether it was drawn. False: no more. */
 bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *ret_unit, bool *ret_drawn);
-/* A cluster has run; left_out: not to its end. */
-void sample_ended(struct worker *k, bool drawn, bool left_out);
+/* A cluster has run; left_out: not to its end. Then nothing that it stored counts. False: it stored more than can be undone. */
+bool sample_ended(struct worker *k, bool drawn, bool left_out);
+/* The running cluster stored there, and may yet be left out. */
+void sample_note(struct worker *k, uint32_t region, uint64_t offset, uint64_t bytes);
 void sample_open(struct machine *m, struct ptx_sample *wanted);
 void sample_close(struct machine *m);
 uint64_t worker_draw(struct worker *k);   /* a random number, by the seed */

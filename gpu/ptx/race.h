@@ -1,7 +1,7 @@
 /*
  * What the parts of the race checkers know of one another. Private to them.
  *
- * race.c: warps of a block on shared memory, and their clocks. race_order.c: actors and releases. race_grid.c: buffers, by sector
+ * race.c: warps of a block on shared memory, and their clocks. race_order.c: actors and releases. race_grid.h: buffers, by sector
  * and byte. race_lane.c: lanes of one warp.
  */
 #pragma once

@@ -108,6 +108,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
     m->regions = xarray((size_t)count + 2, sizeof *m->regions);
     for (int i = 0; i < count; i++) {
         buffers[i].drawn_bytes = buffers[i].drawn_squares = 0;
+        m->partial |= buffers[i].partial;
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
                                         .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .buffer = &buffers[i], .tags = buffers[i].tags,
@@ -117,6 +118,8 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
         if (buffers[i].address + buffers[i].bytes < buffers[i].address || buffers[i].address + buffers[i].bytes > GRID_WINDOW)
             return refuse(f, "buffer %s lies outside the address space", buffers[i].name);
     }
+    for (int i = 0; i < count; i++)
+        m->regions[i].noted = m->regions[i].tags || m->partial;
     m->regions[m->region_count++] = (struct region){.base = GRID_WINDOW, .bytes = GRID_WORKSPACE_BYTES, .data = m->grid_workspace,
                                                     .name = "the grid barrier's workspace", .writable = true};
     m->regions[m->region_count++] = (struct region){.base = MODULE_WINDOW, .bytes = m->module->data_bytes ? m->module->data_bytes : 1,
@@ -281,6 +284,7 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(k->clusters);
             free(k->blocks);
             free(k->tagged);
+            free(k->noted.list);
             free(k->block_threads);
             free(k->block_warps);
         }
