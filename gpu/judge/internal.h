@@ -108,6 +108,7 @@ struct judge {
     struct tensor tensors[OP_MAX_TENSORS];      /* as children and we hold them: compact, where there is an axis in `held` */
     struct held held;                   /* of which rows are there at large values of an axis that does not key the shape; else none */
     struct shape wide;                  /* the same with large values of the axes that do not key it, drawn in secret; while `ranged` */
+    struct held wide_held;              /* what will be `held` then */
     bool ranged;
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */
