@@ -17,7 +17,8 @@
     X(ALL_TENSOR_BYTES, 6144 * LIMIT_MIB, "of all tensors of a shape: one set lives here, one in a child, doubles in the reference")    \
     X(KEEP_BYTES, 512 * LIMIT_MIB, "inputs and reference results of all regimes are kept between phases below this, made again above")  \
     X(KEEP_CARD_BYTES, 8192 * LIMIT_MIB, "the same with a card, which waits while they are made again; at most a sixteenth of the host")  \
-    X(RANGE_WHOLE_BYTES, 20480 * LIMIT_MIB, "of all tensors where axes that do not key a shape are tried at large values, most of them holes: floats beyond 2^32") \
+    X(RANGE_WHOLE_BYTES, 40960 * LIMIT_MIB, "of all tensors where axes that do not key a shape are tried at large values, most of them holes: 65536 states of half a MiB") \
+    X(RANGE_HOLES_BYTES, 98304 * LIMIT_MIB, "address space for them, beyond what a child else may have: as doubles, or twice in the emulator")  \
     X(RANGE_BYTES, 512 * LIMIT_MIB, "of the rows that hold something of them, on a card")                                                \
     X(RANGE_DENSE_BYTES, 128 * LIMIT_MIB, "of all tensors, on a card, where all rows count: a second of a processor is 40 MiB")             \
     X(RANGE_SIM_BYTES, 16 * LIMIT_MIB, "what is held or all that counts, on the emulator")                                                \
@@ -40,9 +41,9 @@
     X(REFERENCE_CPU_SECONDS, 600, "all regimes of the largest shapes")                                                                  \
     X(REFERENCE_WALL_NS, 300 * LIMIT_SECOND, "one regime")                                                                              \
     X(CANARIES_WALL_NS, 20 * LIMIT_SECOND, "an operator's canaries, all regimes of one choice of dtypes at a small shape: 0.2 s")          \
-    X(REFERENCE_MEMORY_BYTES, 45056 * LIMIT_MIB, "address space; doubles for all tensors, holes and all")                                          \
+    X(REFERENCE_MEMORY_BYTES, 28672 * LIMIT_MIB, "address space; doubles for all tensors")                                              \
     X(RUN_SIM_CPU_SECONDS, 1800, "of all regimes and host threads together; each run has its own wall limit below")                     \
-    X(RUN_SIM_MEMORY_BYTES, 49152 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas; holes and all")                      \
+    X(RUN_SIM_MEMORY_BYTES, 24576 * LIMIT_MIB, "address space; tensors twice, shadow bits, the emulator's arenas")                      \
     X(RUN_CUDA_CPU_SECONDS, 300, "a host thread that waits for the card")                                                               \
     X(RUN_CUDA_MEMORY_BYTES, 16384 * LIMIT_MIB, "data segment; tensors twice and the driver's own")                                     \
     X(RUN_WALL_NS, 60 * LIMIT_SECOND, "one guarded run of the plan; on the emulator the largest decode shapes take seconds")            \

@@ -410,6 +410,7 @@ bool phase_range(struct judge *j, struct verdict *v, struct err *err)
     j->held = j->wide_held;
     BUG_ON(!shape_tensors(&j->shape, whole, err));
     held_tensors(&j->held, j->op, whole, j->tensors);
+    j->watch.holes_bytes = j->held.axis >= 0 ? LIMIT_RANGE_HOLES_BYTES : 0;
     regimes_plan(j);
     json_put(j->phase, "axes", axes_encode(j, &j->wide));
     json_put_int(j->phase, "bytes", bytes_of(j->op, whole));
@@ -423,6 +424,7 @@ bool phase_range(struct judge *j, struct verdict *v, struct err *err)
     let_go(j);
     j->shape = usual;
     j->held = (struct held)HELD_NONE;
+    j->watch.holes_bytes = 0;
     j->card_run_ns = card_run_ns;
     BUG_ON(!shape_tensors(&j->shape, j->tensors, NULL));
     for (int i = 0; i < SIDES; i++) {

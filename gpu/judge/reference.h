@@ -6,7 +6,7 @@
 #include "gpu/judge/held.h"
 
 #define REFERENCE_MAX_BYTES ((int64_t)24 << 30)
-#define REFERENCE_HELD_BYTES ((int64_t)40 << 30)        /* of address space, of which what is held is memory */
+#define REFERENCE_HELD_BYTES ((int64_t)80 << 30)        /* of address space, of which what is held is memory */
 
 /*
  * inputs: by tensor, strided bytes as inputs_make gave them (NULL for outputs). ret_arrays: by tensor, `elements` doubles in
