@@ -156,6 +156,7 @@ static void test_range(void)
     check_int((long)json_int(json_object_get(range, "reached"), "byte", 0), (long)((row + 1) * 16 * 2 - 1));
     check(strstr(json_str(r.certificate, "options", ""), "AXIS_rot=16") && !strstr(json_str(r.certificate, "options", ""), "AXIS_P"));
     check(json_array_size(json_object_get(range, "regimes")) == 2);
+    check(!json_object_get(range, "far"));          /* there are no larger ones */
     for (size_t i = 0; ok && i < sizeof needed / sizeof *needed; i++) {
         cleanup(json) json_t *less = json_deep_copy(r.certificate);
         json_object_del(holder(less, needed[i], last), last);

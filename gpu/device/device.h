@@ -56,6 +56,12 @@ struct device_load {
 enum device_place { DEVICE_AT_END, DEVICE_AT_START, DEVICE_ODD };
 /* Of a tensor of many rows those that hold something, ascending; all else is zeros and must stay so. What the caller gives and gets are these rows. */
 struct device_held { const int64_t *rows; int64_t count, row_bytes; };      /* rows NULL: all are there */
+/*
+ * sim: what an axis of so many more rows would look like to a kernel, without the memory. Rows behind the first of the tensors that are
+ * `held` lie that many rows further on, with nothing between; the indices above zero of those that are `points` are that much larger,
+ * and so is the axis where a plan hands it over. Results come back as they would without.
+ */
+struct device_far { int axis; int64_t rows; bool held[OP_MAX_TENSORS], points[OP_MAX_TENSORS]; };
 struct device_run {
     const void *const *tensors;     /* initial bytes by tensor; NULL for an output (it holds poison) */
     const struct device_held *held; /* by tensor; NULL: all rows of all */
@@ -74,6 +80,7 @@ struct device_run {
      */
     uint64_t sample_budget, sample_seed;
     int64_t sample_cpu_ns;          /* the same of CPU time: an instruction of a matrix unit takes long */
+    const struct device_far *far;   /* sim, where all blocks run; NULL: no */
 };
 /* What a line of the source did in one step, as the emulator counted it: of all steps those with the most instructions, those first. */
 #define DEVICE_MAX_LINES 12

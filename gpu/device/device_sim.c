@@ -100,8 +100,8 @@ void sim_make_launch(const struct device_program *p, const struct plan_step *s, 
     }
     for (int i = 0; i < s->arg_count; i++) {
         int buffer = argument_buffer(&s->args[i], p->tensor_count);
-        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value
-                                                                   : a        ? a->list[buffer].address
+        ret->args[i] = (struct ptx_arg){(uint8_t)s->args[i].bytes, buffer < 0 ? s->args[i].value + sim_far_argument(a, &s->args[i])
+                                                                   : a        ? a->address[buffer]
                                                                               : 0};
     }
 }
@@ -259,7 +259,7 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
             sim_check_written(&p->tensors[t], &a.list[t], fault);
     if (ret->sampled)
         sim_put_back(p, how, &a, ret);
-    sim_take(p, &a, ret->tensors);
+    sim_take(p, how, &a, ret->tensors);
     if (ret->sampled)
         sim_take_tags(p, &a, ret);
     ret->step_count = p->plan.step_count;

@@ -1,6 +1,6 @@
 /*
  * Between the files of the emulated device: the program (device_sim.c), the memory of one run (sim_memory.c), a sample of the blocks
- * (sim_sample.c), what a run's counts would cost (sim_estimate.c).
+ * (sim_sample.c), rows that are far away (sim_far.c), what a run's counts would cost (sim_estimate.c).
  */
 #pragma once
 #include "gpu/device/inside.h"
@@ -27,9 +27,11 @@ struct device_program {
 
 /* ---- sim_memory.c ---- */
 struct sim_arena {
-    struct ptx_buffer list[PROGRAM_MAX_BUFFERS];
-    uint8_t *frozen[PROGRAM_MAX_BUFFERS];
+    struct ptx_buffer list[PROGRAM_MAX_BUFFERS + OP_MAX_TENSORS];        /* the program's buffers, then first rows of tensors whose others are far */
+    uint8_t *memory[PROGRAM_MAX_BUFFERS], *frozen[PROGRAM_MAX_BUFFERS];  /* owned; memory: of the whole buffer, wherever its rows lie */
+    uint64_t address[PROGRAM_MAX_BUFFERS];                               /* what an argument says */
     struct ptx_held held[PROGRAM_MAX_BUFFERS];
+    const struct device_far *far;
     int count;
 };
 void sim_arena_done(struct sim_arena *a);
@@ -46,7 +48,7 @@ void sim_put_back(const struct device_program *p, const struct device_run *how, 
 /* An element is its last store's, and nobody's if a byte of it was not stored. */
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret);
 /* Copies the tensors, or the rows that are held of them. */
-void sim_take(const struct device_program *p, const struct sim_arena *a, void *const *tensors);
+void sim_take(const struct device_program *p, const struct device_run *how, const struct sim_arena *a, void *const *tensors);
 
 /* ---- sim_held.c ---- */
 /* NULL: all rows of this buffer are there. */
@@ -55,6 +57,14 @@ uint8_t *sim_map(size_t bytes, struct err *err);
 void sim_unmap(uint8_t *at, size_t bytes);
 void sim_rows_put(const struct ptx_held *h, uint8_t *to, const void *rows);
 void sim_rows_take(const struct ptx_held *h, const uint8_t *from, void *rows);
+
+/* ---- sim_far.c ---- */
+/* Bytes that lie between the first row of buffer i and the others; 0: none. */
+uint64_t sim_far_bytes(const struct device_program *p, const struct device_far *far, int i);
+/* After all buffers were laid out with that much room behind them. */
+void sim_far_apply(const struct device_program *p, struct sim_arena *a);
+/* What is added to an argument of the plan. */
+uint64_t sim_far_argument(const struct sim_arena *a, const struct plan_arg *arg);
 
 /* ---- sim_sample.c ---- */
 uint64_t sim_blocks_of(const struct plan_step *s);

@@ -16,11 +16,13 @@ void sim_arena_done(struct sim_arena *a)
 {
     for (int i = 0; i < a->count; i++) {
         struct ptx_buffer *b = &a->list[i];
+        if (i >= PROGRAM_MAX_BUFFERS || !a->memory[i])      /* a first row, in its tensor's memory */
+            continue;
         if (b->held) {
-            sim_unmap(b->data, b->bytes);
+            sim_unmap(a->memory[i], b->bytes);
             sim_unmap(b->tags, b->bytes);
         } else {
-            free(b->data);
+            free(a->memory[i]);
             free(b->tags);
         }
         free(b->initialised);
@@ -89,17 +91,23 @@ bool sim_lay_out(const struct device_program *p, const struct device_run *how, s
         const bool tags = b->writable && b->tensor && how->sample_budget && !p->whole;
         const struct device_held *held = sim_held(how, p, i);
         *to = (struct ptx_buffer){.address = address, .bytes = bytes, .writable = b->writable};
+        a->address[i] = address;
         snprintf(to->name, sizeof to->name, "%s", b->name);
         to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
         if (held) {
             a->held[i] = (struct ptx_held){held->rows, held->count, (uint64_t)held->row_bytes};
-            if (!fill_rows(&a->held[i], how->tensors[i], tags, to, err))
+            const bool ok = fill_rows(&a->held[i], how->tensors[i], tags, to, err);
+            a->memory[i] = to->data;
+            if (!ok)
                 return false;
         } else {
             fill(b, how, b->output || !b->tensor ? NULL : how->tensors[i], tags, to);
+            a->memory[i] = to->data;
         }
-        cursor = address + bytes;
+        cursor = address + bytes + sim_far_bytes(p, how->far, i);
     }
+    a->far = how->far;
+    sim_far_apply(p, a);
     return true;
 }
 
@@ -172,14 +180,14 @@ void sim_put_back(const struct device_program *p, const struct device_run *how, 
     }
 }
 
-void sim_take(const struct device_program *p, const struct sim_arena *a, void *const *tensors)
+void sim_take(const struct device_program *p, const struct device_run *how, const struct sim_arena *a, void *const *tensors)
 {
     for (int t = 0; t < p->tensor_count && tensors; t++) {
         const struct ptx_buffer *b = &a->list[t];
         if (tensors[t] && b->held)
             sim_rows_take(b->held, b->data, tensors[t]);
-        else if (tensors[t] && b->bytes)
-            memcpy(tensors[t], b->data, b->bytes);
+        else if (tensors[t] && p->buffers[t].bytes)     /* indices that were moved nobody can have changed: they are inputs */
+            memcpy(tensors[t], how->far && how->far->points[t] ? how->tensors[t] : a->memory[t], (size_t)p->buffers[t].bytes);
     }
 }
 

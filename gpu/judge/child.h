@@ -16,7 +16,7 @@
  *               {"do":"scan","declares"} + "kernel.ptx" -> {"refused":finding|null,"flags","uses","unsupported","kernels"}
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
  *               {"do":"inputs"} + memory -> {}
- *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","lines","ns"}; outputs in their memory
+ *               {"do":"run",..,"far":{"axis","rows","held":[tensors],"points":[tensors]}|null} -> {"fault"|null,"guards_intact","inputs_intact","counts","lines","ns"}; outputs in their memory
  *               {"do":"probe","launches","again",...} -> {"fault"|null,"launches","differs",...}; outputs in their memory; without
  *               "launches" in the answer the device has no such thing
  *               {"do":"estimate"} -> {"ns","terms"}

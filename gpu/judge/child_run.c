@@ -258,12 +258,31 @@ static const struct device_held *held_by_tensor(const struct child_state *s, str
     return s->held.axis >= 0 ? ret : NULL;
 }
 
+static void take_list(const json_t *list, bool *ret)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+        if (json_integer_value(item) >= 0 && json_integer_value(item) < OP_MAX_TENSORS)
+            ret[json_integer_value(item)] = true;
+}
+
+static struct device_far far_of(const json_t *doc)
+{
+    struct device_far far = {.axis = (int)json_int(doc, "axis", -1), .rows = json_int(doc, "rows", 0)};
+    take_list(json_object_get(doc, "held"), far.held);
+    take_list(json_object_get(doc, "points"), far.points);
+    return far;
+}
+
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!child_loaded(s, err))
         return false;
     struct device_held held[OP_MAX_TENSORS];
+    const struct device_far far = far_of(json_object_get(job, "far"));
     const struct device_run how = {
+        .far = far.rows > 0 ? &far : NULL,
         .tensors = (const void *const *)s->inputs,
         .held = held_by_tensor(s, held),
         .poison = child_u64(job, "poison"),

@@ -280,6 +280,6 @@ void inputs_rotatable(const struct op *op, const struct tensor *tensors, int reg
     const json_t *doc = regime_at(op, regime, NULL);
     for (int t = 0; t < op->tensor_count; t++) {
         const json_t *how = tensors[t].spec->role == OP_OUTPUT ? NULL : dist_in(dist_of(op, doc, tensors[t].spec->name), tensors[t].dtype);
-        ret_rotate[t] = how && dist_independent(how) && !json_object_get(how, "beyond") && dtype_is_float(tensors[t].dtype) && values_dense(&tensors[t]);
+        ret_rotate[t] = how && dist_independent(how) && !json_object_get(how, "beyond") && !json_object_get(how, "masked") && dtype_is_float(tensors[t].dtype) && values_dense(&tensors[t]);
     }
 }

@@ -232,6 +232,7 @@ struct run_order {
     bool check_races;
     bool explore;                       /* sim: lanes part at random; what the run counts is not kept */
     uint64_t instruction_limit;
+    const struct device_far *far;       /* sim: rows that are moved away; NULL: none. Not for a sample of the blocks */
 };
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
 /* Says the shape to a child that was started, once. */

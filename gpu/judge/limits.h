@@ -23,6 +23,7 @@
     X(RANGE_DENSE_BYTES, 128 * LIMIT_MIB, "of all tensors, on a card, where all rows count: a second of a processor is 40 MiB")             \
     X(RANGE_SIM_BYTES, 16 * LIMIT_MIB, "what is held or all that counts, on the emulator")                                                \
     X(RANGE_SIM_RETEST_BYTES, 96 * LIMIT_MIB, "the same before a kernel is served, where less would not tell 8 bits")                     \
+    X(FAR_BYTES, 262144 * LIMIT_MIB, "of all tensors with such an axis, where its rows are only said to be there: the memory of the largest cards")  \
     X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
     X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
     X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \

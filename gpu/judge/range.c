@@ -11,9 +11,12 @@
  * Of a card's time nothing is spent but for the runs: inputs and what the reference makes of them are there before it is taken, and results
  * are compared beside the next run, and after it was let go.
  *
+ * Where rows are so large that not even these are more than 16 bits count, how the candidate takes rows that are farther away is far.c's.
+ *
  * No number of a plan may depend on such an axis: the plan that is served has its numbers filled in. Its value is an argument, or unused.
  */
 #include "gpu/judge/comparison.h"
+#include "gpu/judge/far.h"
 #include "gpu/judge/reference.h"
 
 #include <string.h>
@@ -390,22 +393,13 @@ static void say_where(const struct judge *j, struct verdict *v)
     json_put(v->detail, "axes", steal(&axes));
 }
 
-bool phase_range(struct judge *j, struct verdict *v, struct err *err)
+static bool run_at_wide(struct judge *j, struct verdict *v, struct err *err)
 {
     const struct shape usual = j->shape;
-    const int64_t card_run_ns = j->card_run_ns;
-    json_t *counts[SIDES], *lines[SIDES];
     struct tensor whole[OP_MAX_TENSORS];
     char text[2][24];
-    json_put(j->phase, "default", axes_encode(j, &usual));
     if (!j->ranged)
         return true;
-    draw_again(j);
-    if (!j->ranged)
-        return true;
-    let_go(j);
-    for (int i = 0; i < SIDES; i++)
-        counts[i] = steal(&j->sides[i].counts), lines[i] = steal(&j->sides[i].lines);
     j->shape = j->wide;
     j->held = j->wide_held;
     BUG_ON(!shape_tensors(&j->shape, whole, err));
@@ -425,13 +419,47 @@ bool phase_range(struct judge *j, struct verdict *v, struct err *err)
     j->shape = usual;
     j->held = (struct held)HELD_NONE;
     j->watch.holes_bytes = 0;
-    j->card_run_ns = card_run_ns;
     BUG_ON(!shape_tensors(&j->shape, j->tensors, NULL));
+    if (ok && v->code != VERDICT_OK)
+        say_where(j, v);
+    return ok;
+}
+
+/* Whether the values that were tried are beyond 16 bits, and their offsets beyond 32, or the operator has no larger ones. */
+static bool reaches_far(const struct judge *j)
+{
+    struct tensor whole[OP_MAX_TENSORS];
+    const int axis = j->wide_held.axis;
+    if (!j->ranged || axis < 0 || !shape_tensors(&j->wide, whole, NULL))
+        return false;
+    const int64_t value = j->wide.axes[axis] / 8 * 7, most = j->op->axes[axis].max < MOST_VALUE ? j->op->axes[axis].max : MOST_VALUE;
+    bool far = value >= most / 8 * 6 && j->op->axes[axis].max <= MOST_VALUE;
+    for (int t = 0; t < j->op->tensor_count; t++)
+        far = far || (held_is(&j->wide_held, j->op, t) && whole[t].elements / 8 * 7 > (int64_t)UINT32_MAX);
+    return far && value > UINT16_MAX;
+}
+
+bool phase_range(struct judge *j, struct verdict *v, struct err *err)
+{
+    const int64_t card_run_ns = j->card_run_ns;
+    struct device_far far;
+    json_t *counts[SIDES], *lines[SIDES];
+    json_put(j->phase, "default", axes_encode(j, &j->shape));
+    draw_again(j);
+    if (!j->ranged && !far_draw(j->op, &j->shape, j->tensors, &far))
+        return true;
+    let_go(j);
+    for (int i = 0; i < SIDES; i++)
+        counts[i] = steal(&j->sides[i].counts), lines[i] = steal(&j->sides[i].lines);
+    bool ok = run_at_wide(j, v, err);
+    if (ok && v->code == VERDICT_OK && !reaches_far(j)) {
+        ok = far_run(j, v, err);
+        let_go(j);
+    }
+    j->card_run_ns = card_run_ns;
     for (int i = 0; i < SIDES; i++) {
         json_decref(j->sides[i].counts), json_decref(j->sides[i].lines);
         j->sides[i].counts = counts[i], j->sides[i].lines = lines[i];
     }
-    if (ok && v->code != VERDICT_OK)
-        say_where(j, v);
     return ok;
 }
