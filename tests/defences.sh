@@ -3,6 +3,7 @@
 # are no longer caught as they must be (defences.txt), or a test fails (defences_tests.txt: what no attack of the corpus can show by itself).
 # A defence whose loss nothing notices is untested. A quarter of an hour: not a part of the tests.
 # Usage: defences.sh [--table FILE] [NAME...]  those that need no card; --table writes what came of each (tests/DEFENCES.md)
+#                                              into the table that is there, what was not asked for stays as it was
 #        defences.sh --card DIR [NAME...]      builds those that only a card shows (defences_card.txt) into DIR, with DIR/run.sh, which shows
 #                                              them on a host with a card: run.sh DIST CORPUS, DIST being a folder as `make dist` lays it
 set -u
@@ -115,18 +116,25 @@ if [ -n "$card" ]; then
 else
     echo "$shown of $wanted defences are missed when they are gone"
 fi
+# A row that was not asked for this time is as it was.
+section() { # TABLE ROWS
+    local name
+    wanted_rows "$1" | while IFS=$'\t' read -r name _; do
+        grep -m1 -F "| $name | " "$2" 2>/dev/null || grep -m1 -F "| $name | " "$copy/before.md" || echo "| $name | | | | not run |"
+    done
+}
 if [ -n "$written" ]; then
+    cat "$written" >"$copy/before.md" 2>/dev/null
     {
         cat "$here/tests/defences_head.md"
         printf '\n## Shown by attacks\n\n| defence | taken away in | attack | verdict with it | without it |\n|---|---|---|---|---|\n'
-        cat "$copy/rows.defences"
+        section "$here/tests/defences.txt" "$copy/rows.defences"
         printf '\n## Shown by tests\n\n| defence | taken away in | test | with it | without it |\n|---|---|---|---|---|\n'
-        cat "$copy/rows.defences_tests"
+        section "$here/tests/defences_tests.txt" "$copy/rows.defences_tests"
         printf '\n## Shown on a card alone\n\n| defence | taken away in | attack |\n|---|---|---|\n'
         wanted_rows "$here/tests/defences_card.txt" | while IFS=$'\t' read -r name files change by; do
             printf '| %s | %s | %s |\n' "$name" "$(sed 's/,/, /g; s/[^, ]\+/`&`/g' <<<"$files")" "$(sed 's/,/, /g; s/[^, ]\+/`&`/g' <<<"$by")"
         done
-        printf '\n%s of %s of those that need no card are missed when they are gone.\n' "$shown" "$wanted"
     } >"$written"
 fi
 [ "$wanted" -gt 0 ] && [ "$shown" -eq "$wanted" ]
