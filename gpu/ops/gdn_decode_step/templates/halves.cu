@@ -188,6 +188,25 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
     const int head = blockIdx.x, token = blockIdx.y, key_head = head / (HV / H);
     const int first = warp * ROWS, s = slot[token];
     const long long of_head = ((long long)token * HV + head) * V;
+    constexpr int SHARE = 32 / (2 * PIECE);               // lanes that hold one sum
+    const bool answers = lane >= PIECE * SHARE && lane % SHARE == 0;
+    const int answer_row = first + lane / SHARE - PIECE;  // in a piece, of a lane that answers
+
+    // All that waits for nothing, then all that waits for the slot, and then the first thing that is worked out.
+    io_t now, past[W - 1], opens[PIECES], norm_scales[PIECES];
+    wide<W, io_t> weight;
+    const io_t gate_low = a[token * HV + head], gate_bias = dt_bias[head], write = b[token * HV + head];
+    const float rate = A_log[head];
+    if (lane < ROWS) {                                    // this warp's rows of v, a lane each
+        now = x[(long long)token * C + QK + head * V + first + lane];
+        weight.load(conv_weight + (long long)(QK + head * V + first + lane) * W);
+    }
+#pragma unroll
+    for (int p = 0; p < PIECES; p++)
+        if (answers) {
+            opens[p] = z[of_head + answer_row + p * PIECE];
+            norm_scales[p] = norm_weight[answer_row + p * PIECE];
+        }
     if (s <= 0) {
         for (int r = threadIdx.x; r < V; r += 32 * WARPS)
             narrow(y + of_head + r, 0.0f);
@@ -207,18 +226,31 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
     }
     __syncwarp();
 
-    // This warp's rows of v, a lane each.
-    io_t now, past[W - 1];
-    float value = 0;
     io_t *history = conv_state + (long long)s * (W - 1) * C + QK + head * V + first + lane;
-    if (lane < ROWS) {
-        wide<W, io_t> weight;
-        io_t w[W];
-        now = x[(long long)token * C + QK + head * V + first + lane];
-        weight.load(conv_weight + (long long)(QK + head * V + first + lane) * W);
+    if (lane < ROWS)
 #pragma unroll
         for (int i = 0; i < W - 1; i++)
             past[i] = history[i * C];
+    wait_for_last();
+    const mid_t *row = mixed + (long long)token * QK;
+    wide<VEC, mid_t> q_words[CHUNKS], k_words[CHUNKS];
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        q_words[c].load(row + key_head * K + (c * 32 + lane) * VEC);
+        k_words[c].load(row + (H + key_head) * K + (c * 32 + lane) * VEC);
+    }
+
+    const float gate = widen(gate_low) + widen(gate_bias), softplus = gate > 20.0f ? gate : log1pf(expf(gate));
+    const float decay = expf(-expf(rate) * softplus), beta = 1.0f / (1.0f + expf(-widen(write)));
+    float q[PER_LANE], k[PER_LANE], v[PIECES], gains[PIECES], norms[4] = {}, value = 0;
+    if (answers)
+#pragma unroll
+        for (int p = 0; p < PIECES; p++) {
+            const float open = widen(opens[p]);
+            gains[p] = widen(norm_scales[p]) * __fdividef(open, 1.0f + __expf(-open));
+        }
+    if (lane < ROWS) {
+        io_t w[W];
         weight.get(w);
         const float sum = widen(past[0]) * widen(w[0]) + widen(past[1]) * widen(w[1]) + widen(past[2]) * widen(w[2]) + widen(now) * widen(w[3]);
         value = __fdividef(sum, 1.0f + __expf(-sum));
@@ -226,31 +258,11 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
         history[C] = past[2];
         history[2 * C] = now;
     }
-    const float gate = widen(a[token * HV + head]) + widen(dt_bias[head]), write = widen(b[token * HV + head]), rate = A_log[head];
-    constexpr int SHARE = 32 / (2 * PIECE);               // lanes that hold one sum
-    const bool answers = lane >= PIECE * SHARE && lane % SHARE == 0;
-    const int answer_row = first + lane / SHARE - PIECE;  // in a piece, of a lane that answers
-    float gains[PIECES];
-#pragma unroll
-    for (int p = 0; p < PIECES; p++)
-        if (answers) {
-            const float open = widen(z[of_head + answer_row + p * PIECE]);
-            gains[p] = widen(norm_weight[answer_row + p * PIECE]) * __fdividef(open, 1.0f + __expf(-open));
-        }
-    const float softplus = gate > 20.0f ? gate : log1pf(expf(gate));
-    const float decay = expf(-expf(rate) * softplus), beta = 1.0f / (1.0f + expf(-write));
-
-    wait_for_last();
-    const mid_t *row = mixed + (long long)token * QK;
-    float q[PER_LANE], k[PER_LANE], v[PIECES], norms[4] = {};
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
-        wide<VEC, mid_t> q_word, k_word;
         mid_t q_got[VEC], k_got[VEC];
-        q_word.load(row + key_head * K + (c * 32 + lane) * VEC);
-        k_word.load(row + (H + key_head) * K + (c * 32 + lane) * VEC);
-        q_word.get(q_got);
-        k_word.get(k_got);
+        q_words[c].get(q_got);
+        k_words[c].get(k_got);
 #pragma unroll
         for (int e = 0; e < VEC; e++) {
             q[c * VEC + e] = widen(q_got[e]);

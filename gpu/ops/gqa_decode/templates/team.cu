@@ -1,21 +1,22 @@
-// Attention over a cache, one token a sequence, for query heads that share a key head by the dozen: four warps copy, four work.
+// Attention over a cache, one token a sequence, for query heads that share a key head by the dozen: some warps copy, four work.
 //
 // A block takes 16 query heads that share a key head, the rows of one operand of the matrix unit, and steps of PLACES places in turn with
-// the other blocks of the sequence. Keys and values of a step are a slot each of a ring in shared memory; the copying warps fill a slot as
-// soon as the others have left it, by cp.async or (BULK) a row at a time by the copy engine. Of a step each working warp takes the scores
-// of a quarter of the places for all heads; weights go through shared memory, and each warp adds up a quarter of the columns for all heads:
-// nothing is read twice, and sums take few registers. What scores are measured from is the same for all warps, and moves only when one
-// passes it by far: the vote that they need anyway says so. The first slots are asked for before the length is known. A second launch
-// joins the blocks' results.
+// the other blocks of the sequence. Keys and values of a step are a slot each of a ring in shared memory; as soon as the working warps have
+// left a slot the others fill it again, a row at a time by the copy engine (asking for many rows takes a warp longer than a step may take).
+// Of a step each working warp takes the scores of a quarter of the places for all heads; weights go through shared memory, and each warp
+// adds up a quarter of the columns for all heads: nothing is read twice, and sums take few registers. What scores are measured from is the
+// same for all warps, and moves only when one passes it by far: the vote that they need anyway says so. The first slots are asked for
+// before the length is known. A second launch joins the blocks' results.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 constexpr int HQ = AXIS_HQ, HK = AXIS_HK, D = AXIS_d, T = AXIS_T, G = HQ / HK, HEADS = 16, GROUPS = (G + HEADS - 1) / HEADS;
-constexpr int TEAM = 128, THREADS = 2 * TEAM;             // of the warps that work, and of those that copy
+constexpr int TEAM = 128, THREADS = TEAM + 32 * COPIERS;  // of the warps that work; with those that copy
 constexpr int KEYS = PLACES / 4, TILES = KEYS / 8, COLUMNS = D / 4, VECTORS = D / 8;
 constexpr int APART = SPLIT * PLACES;                     // from one step of a block to its next
 constexpr int ROW = D + 8, SLOT = PLACES * ROW;           // elements: 8 rows' 16 bytes lie in different banks
 constexpr int WEIGHT_ROW = PLACES + 8;
+constexpr int PART_ROW = D + 8;                           // floats: 8 rows' 8 bytes lie in different banks
 static_assert(D % 64 == 0 && PLACES % 32 == 0, "the template's constraints");
 #define NOTHING __int_as_float(0xff800000)                // below every score
 #define ENOUGH 8.0f                                       // how far (powers of 2) scores may pass what they are measured from
@@ -90,8 +91,7 @@ __device__ __forceinline__ void leave(unsigned barrier, int lane)
 // The copying warps ask for PLACES places from `place` on, those before `end`.
 __device__ __forceinline__ void fetch(unsigned slot, unsigned full, const io_t *from, int place, int end, int member)
 {
-#if BULK
-    constexpr int EACH = PLACES / 4;                      // of a warp
+    constexpr int EACH = PLACES / COPIERS;                // of a warp
     const int first = member / 32 * EACH, rows = max(0, min(EACH, end - place - first)), row = first + member % 32;
     if (member % 32 == 0)
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(rows * D * 2) : "memory");
@@ -99,25 +99,6 @@ __device__ __forceinline__ void fetch(unsigned slot, unsigned full, const io_t *
     if (member % 32 < rows)
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(slot + row * ROW * 2),
                      "l"(from + (long long)(place + row) * HK * D), "r"(D * 2), "r"(full) : "memory");
-#else
-    if (TEAM % VECTORS == 0 && place + PLACES <= end) {   // the same columns of every row: addresses a constant apart
-        constexpr int ROWS_AT_ONCE = TEAM % VECTORS == 0 ? TEAM / VECTORS : 1;
-        const int row = member / VECTORS, at = member % VECTORS * 8;
-        const io_t *source = from + (long long)(place + row) * HK * D + at;
-        const unsigned to = slot + (row * ROW + at) * 2;
-#pragma unroll
-        for (int r = 0; r < PLACES; r += ROWS_AT_ONCE)
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + r * ROW * 2), "l"(source + r * HK * D) : "memory");
-    } else {
-#pragma unroll 1
-        for (int i = member; i < PLACES * VECTORS; i += TEAM) {
-            const int row = i / VECTORS, at = i % VECTORS * 8, p = place + row;
-            asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(slot + (row * ROW + at) * 2),
-                         "l"(from + (long long)(p < end ? p : 0) * HK * D + at), "r"(p < end ? 16 : 0) : "memory");
-        }
-    }
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full) : "memory");
-#endif
 }
 
 // Of a warp: heads group and group + 8; sums of this lane's places alone.
@@ -209,42 +190,17 @@ __device__ __forceinline__ void clear(io_t *slot, int rows, int member)
     team_sync();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__restrict__ v, const int *__restrict__ lens, float *__restrict__ partial,
-       float2 *__restrict__ marks)
+// A working warp's part: this block's places of one key head, for `heads` query heads.
+__device__ __forceinline__ void work(io_t *rows, float *part, io_t (*weights)[HEADS * WEIGHT_ROW], float (*most)[HEADS], float *part_from,
+                                     float (*part_sum)[HEADS], unsigned slots, unsigned full, unsigned empty, const io_t *q, int length, int first,
+                                     int heads, int member)
 {
-    extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ __align__(16) io_t weights[2][HEADS * WEIGHT_ROW];
-    __shared__ float most[4][HEADS], part_sum[4][HEADS];
-    __shared__ unsigned long long full_barriers[SLOTS], empty_barriers[SLOTS];
-    const int lane = threadIdx.x % 32, member = threadIdx.x % TEAM, warp = member / 32, group = lane / 4, four = lane % 4;
-    const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
-    io_t *rows = reinterpret_cast<io_t *>(shared), *ring = rows + HEADS * ROW;
-    const unsigned slots = shared_address(ring), full = shared_address(full_barriers), empty = shared_address(empty_barriers);
-    const int first = split * PLACES;
-    if (threadIdx.x == TEAM) {
-#pragma unroll
-        for (int n = 0; n < SLOTS; n++) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(full + 8 * n), "n"(BULK ? 4 : TEAM) : "memory");
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 4;" ::"r"(empty + 8 * n) : "memory");
-        }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncthreads();
-    if (threadIdx.x >= TEAM) {
-        const long long at = ((long long)sequence * T * HK + key_head) * D;
-        copy_all(slots, full, empty, k + at, v + at, lens + sequence, first, member);
-        asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-        return;
-    }
-
-    const int length = lens[sequence];
-    const io_t *mine = q + ((long long)sequence * HQ + key_head * G + first_head) * D;
+    const int lane = member % 32, warp = member / 32, group = lane / 4, four = lane % 4;
     for (int i = member; i < HEADS * VECTORS; i += TEAM) {
         const int h = i / VECTORS, at = i % VECTORS * 8;
         uint4 x = {0, 0, 0, 0};
-        if (first_head + h < G)
-            x = *reinterpret_cast<const uint4 *>(mine + h * D + at);
+        if (h < heads)
+            x = *reinterpret_cast<const uint4 *>(q + h * D + at);
         *reinterpret_cast<uint4 *>(rows + h * ROW + at) = x;
     }
     team_sync();
@@ -263,7 +219,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         io_t *mine = weights[n % 2];                      // the other half is still read by the warps behind
         await(full + 8 * slot, phase);
         if (place + PLACES > length)
-            clear(ring + slot * SLOT, length - place, member);
+            clear(rows + HEADS * ROW + slot * SLOT, length - place, member);
         score(scores, query, slots + slot * SLOT * 2, place, length, warp, lane);
         leave(empty + 8 * slot, lane);
         next_slot();
@@ -303,99 +259,123 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         s.sum[0] += sums[0], s.sum[1] += sums[1];
         await(full + 8 * slot, phase);
         if (place + PLACES > length)
-            clear(ring + slot * SLOT, length - place, member);
+            clear(rows + HEADS * ROW + slot * SLOT, length - place, member);
         add_up(s, shared_address(mine), slots + slot * SLOT * 2, warp, lane);
         leave(empty + 8 * slot, lane);
         next_slot();
     }
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-
     // Each warp has sums of its places, and columns of all heads.
-    const long long to = ((long long)sequence * HQ + key_head * G + first_head) * SPLIT + split;
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        if (first_head + group + 8 * h < G)
 #pragma unroll
-            for (int c = 0; c < COLUMNS / 8; c++)
-                *reinterpret_cast<float2 *>(partial + (to + (group + 8 * h) * SPLIT) * D + warp * COLUMNS + c * 8 + four * 2) =
-                    make_float2(s.out[c][2 * h], s.out[c][2 * h + 1]);
+        for (int c = 0; c < COLUMNS / 8; c++)
+            *reinterpret_cast<float2 *>(part + (group + 8 * h) * PART_ROW + warp * COLUMNS + c * 8 + four * 2) = make_float2(s.out[c][2 * h], s.out[c][2 * h + 1]);
         s.sum[h] += __shfl_xor_sync(0xffffffffu, s.sum[h], 1);
         s.sum[h] += __shfl_xor_sync(0xffffffffu, s.sum[h], 2);
-        if (four == 0)
+        if (four == 0) {
             part_sum[warp][group + 8 * h] = s.sum[h];
-    }
-    team_sync();
-    if (warp == 0 && four < 2 && first_head + group + 8 * four < G) {
-        const int h = group + 8 * four;
-        marks[to + h * SPLIT] = make_float2(four ? s.from[1] : s.from[0], (part_sum[0][h] + part_sum[1][h]) + (part_sum[2][h] + part_sum[3][h]));
+            if (warp == 0)
+                part_from[group + 8 * h] = s.from[h];
+        }
     }
 }
 
-// A block a sequence, head and slice of JOIN_COLUMNS columns: the splits' results, each by its largest score. Rows of threads share the
-// splits; all have asked for what they add up before anything is known of the scores.
-constexpr int JOIN_THREADS = 256, LANES = JOIN_COLUMNS / 4, ROWS = JOIN_THREADS / LANES, EACH = (SPLIT + ROWS - 1) / ROWS, AHEAD = EACH < 8 ? EACH : 8;
+extern "C" __global__ void __launch_bounds__(THREADS)
+attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__restrict__ v, const int *__restrict__ lens, float *__restrict__ partial,
+       float2 *__restrict__ marks)
+{
+    extern __shared__ __align__(128) unsigned char shared[];
+    __shared__ __align__(16) io_t weights[2][HEADS * WEIGHT_ROW];
+    __shared__ float most[4][HEADS], part_from[HEADS], part_sum[4][HEADS];
+    __shared__ unsigned long long full_barriers[SLOTS], empty_barriers[SLOTS];
+    const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
+    float *part = reinterpret_cast<float *>(shared);
+    io_t *rows = reinterpret_cast<io_t *>(part + HEADS * PART_ROW), *ring = rows + HEADS * ROW;
+    const unsigned slots = shared_address(ring), full = shared_address(full_barriers), empty = shared_address(empty_barriers);
+    const int first = split * PLACES;
+    if (threadIdx.x == TEAM) {
+#pragma unroll
+        for (int n = 0; n < SLOTS; n++) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(full + 8 * n), "n"(COPIERS) : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 4;" ::"r"(empty + 8 * n) : "memory");
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (threadIdx.x >= TEAM) {
+        const long long at = ((long long)sequence * T * HK + key_head) * D;
+        copy_all(slots, full, empty, k + at, v + at, lens + sequence, first, threadIdx.x - TEAM);
+    } else {
+        const long long at = ((long long)sequence * HQ + key_head * G + first_head) * D;
+        work(rows, part, weights, most, part_from, part_sum, slots, full, empty, q + at, lens[sequence], first, G - first_head, threadIdx.x);
+    }
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+
+    // Whole rows of sums, by all warps.
+    __syncthreads();
+    const long long to = ((long long)sequence * HQ + key_head * G + first_head) * SPLIT + split;
+#pragma unroll
+    for (int i = threadIdx.x; i < HEADS * (D / 4); i += THREADS) {
+        const int h = i / (D / 4), at = i % (D / 4) * 4;
+        if (first_head + h < G)
+            *reinterpret_cast<float4 *>(partial + (to + h * SPLIT) * D + at) = *reinterpret_cast<const float4 *>(part + h * PART_ROW + at);
+    }
+    if (threadIdx.x < HEADS && first_head + threadIdx.x < G) {
+        const int h = threadIdx.x;
+        marks[to + h * SPLIT] = make_float2(part_from[h], (part_sum[0][h] + part_sum[1][h]) + (part_sum[2][h] + part_sum[3][h]));
+    }
+}
+
+// A block a sequence and head: the splits' results, each by its largest score; a thread 4 columns, a lane's factors those of its splits.
+constexpr int JOIN_THREADS = (D / 4 + 31) / 32 * 32, AHEAD = SPLIT < 16 ? SPLIT : 16;
+constexpr int WIDTH = SPLIT <= 2 ? 2 : SPLIT <= 4 ? 4 : SPLIT <= 8 ? 8 : SPLIT <= 16 ? 16 : 32, MARKS = (SPLIT + WIDTH - 1) / WIDTH;   // lanes of all factors
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
-    __shared__ float factors[SPLIT];
-    __shared__ float4 sums[ROWS][LANES];
     const long long head = blockIdx.x;
-    const int row = threadIdx.x / LANES, lane = threadIdx.x % 32, at = blockIdx.y * JOIN_COLUMNS + threadIdx.x % LANES * 4;
+    const int lane = threadIdx.x % WIDTH, at = threadIdx.x * 4;
     const bool in = at < D;
     asm volatile("griddepcontrol.wait;" ::: "memory");
     const float *from = partial + head * SPLIT * D + at;
+    float2 m[MARKS];
     float4 x[AHEAD], sum = {0, 0, 0, 0};
+    float largest = NOTHING, total = 0;
+#pragma unroll
+    for (int u = 0; u < MARKS; u++)
+        m[u] = u * WIDTH + lane < SPLIT ? marks[head * SPLIT + u * WIDTH + lane] : make_float2(NOTHING, 0);
 #pragma unroll
     for (int u = 0; u < AHEAD; u++)
-        if (row + u * ROWS < SPLIT && in)
-            x[u] = *reinterpret_cast<const float4 *>(from + (row + u * ROWS) * D);
-    if (threadIdx.x < 32) {
-        constexpr int MARKS = (SPLIT + 31) / 32;
-        float2 m[MARKS];
-        float largest = NOTHING, total = 0;
+        if (in)
+            x[u] = *reinterpret_cast<const float4 *>(from + u * D);
 #pragma unroll
-        for (int u = 0; u < MARKS; u++) {
-            m[u] = u * 32 + lane < SPLIT ? marks[head * SPLIT + u * 32 + lane] : make_float2(NOTHING, 0);
-            largest = fmaxf(largest, m[u].x);
-        }
+    for (int u = 0; u < MARKS; u++)
+        largest = fmaxf(largest, m[u].x);
 #pragma unroll
-        for (int i = 16; i; i /= 2)
-            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, i));
+    for (int i = WIDTH / 2; i; i /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, i));
 #pragma unroll
-        for (int u = 0; u < MARKS; u++) {
-            m[u].x = m[u].x == NOTHING ? 0.0f : power(m[u].x - largest);
-            total += m[u].x * m[u].y;
-        }
-#pragma unroll
-        for (int i = 16; i; i /= 2)
-            total += __shfl_xor_sync(0xffffffffu, total, i);
-#pragma unroll
-        for (int u = 0; u < MARKS; u++)
-            if (u * 32 + lane < SPLIT)
-                factors[u * 32 + lane] = total > 0 ? m[u].x / total : 0.0f;
+    for (int u = 0; u < MARKS; u++) {
+        m[u].x = m[u].x == NOTHING ? 0.0f : power(m[u].x - largest);
+        total += m[u].x * m[u].y;
     }
-    __syncthreads();
-    for (int s = row; s < SPLIT && in; s += ROWS * AHEAD) {
-        if (s != row)
 #pragma unroll
-            for (int u = 0; u < AHEAD; u++)
-                if (s + u * ROWS < SPLIT)
-                    x[u] = *reinterpret_cast<const float4 *>(from + (s + u * ROWS) * D);
+    for (int i = WIDTH / 2; i; i /= 2)
+        total += __shfl_xor_sync(0xffffffffu, total, i);
+#pragma unroll
+    for (int s = 0; s < SPLIT; s += AHEAD) {
 #pragma unroll
         for (int u = 0; u < AHEAD; u++)
-            if (s + u * ROWS < SPLIT) {
-                const float f = factors[s + u * ROWS];
+            if (s + u < SPLIT) {
+                const float f = __shfl_sync(0xffffffffu, m[(s + u) / WIDTH].x, (s + u) % WIDTH);
                 sum.x += f * x[u].x, sum.y += f * x[u].y, sum.z += f * x[u].z, sum.w += f * x[u].w;
             }
-    }
-    sums[row][threadIdx.x % LANES] = sum;
-    __syncthreads();
-    if (row == 0 && in) {
 #pragma unroll
-        for (int r = 1; r < ROWS; r++) {
-            const float4 y = sums[r][threadIdx.x];
-            sum.x += y.x, sum.y += y.y, sum.z += y.z, sum.w += y.w;
-        }
+        for (int u = 0; u < AHEAD; u++)
+            if (s + AHEAD + u < SPLIT && in)
+                x[u] = *reinterpret_cast<const float4 *>(from + (s + AHEAD + u) * D);
+    }
+    if (in) {
+        const float by = total > 0 ? 1.0f / total : 0.0f;
         io_t *to = out + head * D + at;
-        narrow(to, sum.x), narrow(to + 1, sum.y), narrow(to + 2, sum.z), narrow(to + 3, sum.w);
+        narrow(to, sum.x * by), narrow(to + 1, sum.y * by), narrow(to + 2, sum.z * by), narrow(to + 3, sum.w * by);
     }
 }
