@@ -162,9 +162,9 @@ static void test_mirrored(void)
     }
     check(turns > 5);
     cleanup(made) struct made m = {0};
-    check(make(&m, "{\"op\":\"gqa_decode\",\"axes\":{\"B\":1,\"HQ\":1,\"HK\":1,\"d\":4,\"T\":8},\"dtypes\":{\"io\":\"f32\"}}", "typical",
-               "{\"v\":{\"dist\":\"mirrored\",\"mean\":4,\"std\":1,\"sign\":-1,\"part\":0,\"along\":1}}", 3));
-    const float *v = m.in[op_tensor_index(&m.op, "v")];
+    check(make(&m, "{\"op\":\"rope_neox\",\"axes\":{\"B\":1,\"HQ\":8,\"HK\":1,\"d\":4,\"rot\":4},\"dtypes\":{\"io\":\"f32\"}}", "typical",
+               "{\"q\":{\"dist\":\"mirrored\",\"mean\":4,\"std\":1,\"sign\":-1,\"part\":0,\"along\":1}}", 3));
+    const float *v = m.in[op_tensor_index(&m.op, "q")];
     for (int c = 0; c < 4; c++) {
         float sum = 0;
         for (int t = 0; t < 8; t++) {
