@@ -17,6 +17,14 @@
     "ld.param.u64 %rd1, [x]; ld.param.u64 %rd4, [y]; mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2; add.s64 %rd5, %rd4, %rd2;\n" \
     "mov.u32 %r7, %tid.x; setp.ne.u32 %p2, %r7, 0; @%p2 ret; ld.global.u32 %r1, [%rd3]; st.global.u32 [%rd5], %r1;\nret;\n}\n"
 
+/* Each block has four warps, each of which copies to two places what one block wrote. */
+#define COPY_FOUR ".version 9.0\n.target sm_90a\n.address_size 64\n" \
+    ".visible .entry k(.param .u64 x, .param .u64 y, .param .u64 z) {\n.reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<12>;\n" \
+    "ld.param.u64 %rd1, [x]; ld.param.u64 %rd4, [y]; ld.param.u64 %rd6, [z]; mov.u32 %r2, %ctaid.x; mov.u32 %r7, %tid.x; shr.u32 %r8, %r7, 5;\n" \
+    "and.b32 %r9, %r7, 31; mad.lo.u32 %r2, %r2, 4, %r8; mul.wide.u32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2; ld.global.u32 %r1, [%rd3];\n" \
+    "mad.lo.u32 %r10, %r2, 32, %r9; mul.wide.u32 %rd7, %r10, 4; add.s64 %rd5, %rd4, %rd7; add.s64 %rd8, %rd6, %rd7;\n" \
+    "st.global.u32 [%rd5], %r1; st.global.u32 [%rd8], %r1;\nret;\n}\n"
+
 enum { WIDE = 16, HIGH = 256, ALL = WIDE * HIGH, TURNS = 100, EACH = 3 * TURNS * 32 };
 
 static void prepare(struct bench *b, const char *text, struct ptx_sample *s, uint64_t seed)
@@ -142,6 +150,48 @@ static void followed(void)
     ptx_sample_done(&s);
 }
 
+/*
+ * A block some of whose warps have what they read has stored something before another of them ends it, and which of them came first is
+ * chance: nothing of it is there afterwards, so that all runs store the same.
+ */
+static void leaves_nothing(void)
+{
+    enum { GROUPS = 64, LANES = GROUPS * 4 * 32 };
+    uint32_t x[GROUPS * 4];
+    uint8_t tags[LANES * 4], before[LANES * 4];
+    for (int i = 0; i < GROUPS * 4; i++)
+        x[i] = (uint32_t)i;
+    memset(before, 0x11, sizeof before);
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        cleanup(bench) struct bench b = {0};
+        check(bench_text(&b, COPY_FOUR));
+        bench_buffer(&b, "x", sizeof x, true, x);
+        bench_buffer(&b, "y", LANES * 4, true, NULL);                    /* an output or workspace: nobody has written it */
+        bench_buffer(&b, "z", LANES * 4, true, before);                  /* changed in place */
+        b.buffers[0].partial = true;
+        for (int g = 0; g < GROUPS; g++)          /* of every second group one is missing, of every eighth all are */
+            for (int k = 0; k < 4; k++)
+                if (g % 8 == 7 || (g % 2 && k == g / 2 % 4))
+                    b.buffers[0].initialised[(g * 4 + k) / 2] &= (g * 4 + k) % 2 ? 0x0f : 0xf0;
+        b.buffers[2].tags = memset(tags, 0, sizeof tags);
+        b.options.tag = 3;
+        b.options.schedule = seed % 2 ? PTX_EXPLORE : PTX_LOCKSTEP;
+        b.options.schedule_seed = seed & 2 ? seed | PTX_SEED_DESCENDING : seed;
+        b.options.limits.threads = 2;
+        b.launch.grid[0] = GROUPS, b.launch.block[0] = 128;
+        check_int(bench_run(&b), PTX_CLEAN);
+        check_int((int)b.counts.blocks, GROUPS / 2);
+        check_int((int)b.counts.left_out_blocks, GROUPS / 2);
+        int wrong = 0;
+        for (int i = 0; i < LANES; i++) {
+            const bool there = i / 128 % 2 == 0;
+            for (int n = i * 4; n < i * 4 + 4; n++)
+                wrong += tags[n] != (there ? 3 : 0) || (b.buffers[1].initialised[n / 8] >> (n % 8) & 1) != there;
+        }
+        check_int(wrong, 0);
+    }
+}
+
 static void scaled(void)
 {
     struct ptx_counts c = {.blocks = 10, .thread_instructions = 1000, .global_load_bytes = 640, .unique_load_sectors = 20, .longest_warp_instructions = 7, .dependent_loads = 3};
@@ -159,6 +209,7 @@ int main(void)
     other_seeds();
     not_taken();
     followed();
+    leaves_nothing();
     scaled();
     return test_done();
 }

@@ -104,12 +104,16 @@ static double usual_between(const struct compare_case *c)
     return values > 0 ? noise / values : 0;
 }
 
-/* What RMS(error) may be: relative to the baseline's error, or where there is none to the table. */
+/*
+ * What RMS(error) may be: relative to the baseline's error, or where there is none to the table. A tile of which one element makes nearly
+ * all of the sum may, in a type of few bits, be further off by right rounding alone than tiles are as a rule.
+ */
+#define AS_ROUNDED 1.25
 static double allowed_rms(const struct walk *w, const struct sums *s)
 {
     const double reference = root_mean(s->reference, s->n), between = larger(s->between, w->usual * s->reference);
     if (!w->c->baseline)
-        return w->tolerance.rms * reference + w->tolerance.factor * root_mean(between, s->n);
+        return larger(w->tolerance.rms * reference, AS_ROUNDED * root_mean(s->rounding, s->n)) + w->tolerance.factor * root_mean(between, s->n);
     return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), between), s->n) + w->floor_rms * reference;
 }
 

@@ -68,6 +68,24 @@ static void fill_rows(struct dist *d, int64_t first, int64_t count, double *ret)
     }
 }
 
+static void fill_slope(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    const double step = d->along > 1 ? (d->high - d->low) / (double)(d->along - 1) : 0;
+    for (int64_t i = 0; i < count; i++)
+        ret[i] = d->low + step * (double)((first + i) / d->along_inner % d->along);
+}
+
+/* Each row has a part of its own that is masked. */
+static void fill_masked(const struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    const uint64_t stream = d->stream ^ 0x6d61736b65640000u;
+    for (int64_t i = 0; i < count; i++) {
+        const double part = d->masked[0] + (d->masked[1] - d->masked[0]) * rng_unit(d->seed, ~stream, (uint64_t)((first + i) / d->row));
+        if (rng_unit(d->seed, stream, (uint64_t)(first + i)) < part)
+            ret[i] = -INFINITY;
+    }
+}
+
 /* A permutation of 0..n-1 without memory: four Feistel rounds over the next even number of bits, walked until inside. */
 static uint64_t permuted(uint64_t seed, uint64_t stream, uint64_t n, uint64_t x)
 {
@@ -109,7 +127,7 @@ static void fill_indices(struct dist *d, int64_t first, int64_t count, double *r
     }
 }
 
-enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32 };
+enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64 };
 static const struct dist_kind {
     const char *name;
     void (*fill)(struct dist *d, int64_t first, int64_t count, double *ret);
@@ -123,6 +141,7 @@ static const struct dist_kind {
     {"integers", fill_integers, TAKES_LOW, true, true, true},
     {"outliers", fill_outliers, TAKES_MEAN | TAKES_STD | TAKES_SCALE, true, false, true},
     {"rows", fill_rows, TAKES_LOW, true, false, false},
+    {"slope", fill_slope, TAKES_ENDS, true, false, false},
     {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
     {"indices", fill_indices, TAKES_RANGE, false, true, false},
 };
@@ -170,10 +189,24 @@ static bool check_padding(const json_t *doc, const char *where, struct err *err)
     return true;
 }
 
+/* Parts of a row: [from, to], more than 1 being all of it. */
+static bool check_masked(const json_t *doc, bool floats, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(doc, "masked");
+    double from = -1, to = -1;
+    if (json_array_size(value) == 2) {
+        from = json_number_value(json_array_get(value, 0));
+        to = json_number_value(json_array_get(value, 1));
+    }
+    return !value || (floats && from >= 0 && to >= from && to > 0 && to <= 1000)
+           || err_set(err, ERR_INVALID, "%s/masked: must be [from, to], parts of a row of floats, 0 <= from <= to", where);
+}
+
 static bool check_dist(const json_t *doc, const struct dist_kind *kind, const char *where, struct err *err)
 {
     static const struct { const char *key; unsigned by; } known[] = {
-        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
+        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"masked", ~(unsigned)TAKES_RANGE}, {"from", TAKES_ENDS}, {"to", TAKES_ENDS}, {"along", TAKES_ENDS},
+        {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
         {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
     json_t *value;
@@ -193,6 +226,9 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         return false;
     if ((kind->takes & TAKES_SCALE) && !(check_number(doc, "scale", true, -big, big, where, err) && check_number(doc, "every", true, 1, 1e9, where, err)))
         return false;
+    if ((kind->takes & TAKES_ENDS) && !(check_number(doc, "from", true, -big, big, where, err) && check_number(doc, "to", true, -big, big, where, err)
+                                        && check_number(doc, "along", false, 0, OP_MAX_DIMS - 1, where, err)))
+        return false;
     if (kind->takes & TAKES_RANGE)
         return check_size(doc, "low", where, err) && check_size(doc, "high", where, err) && check_padding(doc, where, err);
     if (!(kind->takes & TAKES_LOW))
@@ -211,10 +247,10 @@ bool dist_check(const json_t *doc, bool floats, const char *where, struct err *e
 {
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     if (!kind)
-        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, distinct, indices", where);
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, distinct, indices", where);
     if (!(floats ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", where, kind->name, floats ? "floats" : "integers");
-    return check_dist(doc, kind, where, err);
+    return check_masked(doc, floats, where, err) && check_dist(doc, kind, where, err);
 }
 
 bool dist_independent(const json_t *doc)
@@ -247,11 +283,23 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
     ret->every = (int64_t)json_num(doc, "every", 1);
     ret->row = t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1;
     ret->elements = t->elements;
+    const json_t *masked = json_object_get(doc, "masked");
+    for (size_t i = 0; i < 2; i++)
+        ret->masked[i] = json_number_value(json_array_get(masked, i));
     const json_t *values = json_object_get(doc, "padding_values");
     ret->padding_count = values ? (int)json_array_size(values) : 1;
     for (int i = 0; values && i < ret->padding_count; i++)
         ret->padding_values[i] = json_number_value(json_array_get(values, (size_t)i));
     ret->kind = kind_find(json_str(doc, "dist", ""));
+    if (ret->kind->takes & TAKES_ENDS) {
+        const int along = (int)json_num(doc, "along", t->rank - 1);
+        ret->low = json_num(doc, "from", 0);
+        ret->high = json_num(doc, "to", 0);
+        ret->along = along < t->rank && t->dims[along] > 0 ? t->dims[along] : 1;
+        ret->along_inner = 1;
+        for (int i = along + 1; i < t->rank; i++)
+            ret->along_inner *= t->dims[i] > 0 ? t->dims[i] : 1;
+    }
     if (!(ret->kind->takes & TAKES_RANGE))
         return true;
     int64_t high;
@@ -264,4 +312,9 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
     return true;
 }
 
-void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret) { d->kind->fill(d, first, count, ret); }
+void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    d->kind->fill(d, first, count, ret);
+    if (d->masked[1] > 0)
+        fill_masked(d, first, count, ret);
+}

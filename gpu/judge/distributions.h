@@ -10,7 +10,9 @@ struct dist_kind;
 struct dist {
     const struct dist_kind *kind;
     double mean, std, low, high, scale, value, padding;
+    double masked[2];                                /* part of a row that is -Inf: from, to; to 0: none */
     int64_t every, row, first, range, elements;      /* first, range: distinct values are first .. first + range - 1 */
+    int64_t along, along_inner;                      /* slope: size of its dimension, elements of one index of it */
     int64_t rank;                                    /* distinct: values given so far */
     int padding_count;
     double padding_values[DIST_MAX_PADDING_VALUES];

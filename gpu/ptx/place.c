@@ -64,7 +64,7 @@ void bits_clear(uint8_t *bits, uint64_t at, uint64_t count)
 }
 
 /* Whose store was the last, byte by byte; and how many bytes of the running cluster's are the first of theirs there. */
-__attribute__((no_sanitize_thread)) void tags_mark(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
+__attribute__((no_sanitize_thread)) static void tags_mark(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
 {
     uint8_t *at = r->tags + offset;
     uint64_t fresh = 0;
@@ -72,6 +72,14 @@ __attribute__((no_sanitize_thread)) void tags_mark(struct worker *k, struct regi
         fresh += at[n] != k->tag;
     memset(at, k->tag, bytes);
     k->tagged[r - k->machine->regions].fresh += fresh;
+}
+
+void store_note(struct worker *k, struct region *r, uint64_t offset, uint64_t bytes)
+{
+    if (r->tags)
+        tags_mark(k, r, offset, bytes);
+    if (k->machine->partial)
+        sample_note(k, (uint32_t)(r - k->machine->regions), offset, bytes);
 }
 
 /* ---- findings ---- */
@@ -176,6 +184,9 @@ static bool remote_locate(struct warp *w, const struct insn *i, int lane, uint64
     if (home->done || !home->started)
         return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which has ended", does, each,
                      (unsigned long long)*address, home->rank);
+    if (home != b && !race_peer_begun(w, home))
+        return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which may not have started: no barrier of "
+                     "the cluster, nor anything else that the block has done, comes before", does, each, (unsigned long long)*address, home->rank);
     *ret = home;
     return true;
 }

@@ -4,7 +4,9 @@
  * in each of as many equal stretches; the last, the one before it and the corners of the grid are always among them. A cluster is one.
  *
  * Only what other blocks do not need may be left out: blocks that can pass something on to one another (ptx_talks) run all or not at all.
- * What only a later launch needs is the caller's to see to: struct ptx_buffer, `partial`.
+ * What only a later launch needs is the caller's to see to: struct ptx_buffer, `partial`. A cluster that is left out because it needs
+ * what is missing has perhaps stored something before it came to that, some of its warps or lanes and not others, as their turns were: all
+ * of that is unsaid, or two runs of the same sample would store different things.
  */
 #include "gpu/ptx/machine.h"
 #include "gpu/ptx/opcode.h"
@@ -16,6 +18,7 @@
 #define SHARE 4                 /* parts of the budget that a sample takes */
 #define LEAST_DRAWN 4
 #define ALWAYS 10               /* most that are not drawn */
+#define MOST_NOTED (1u << 18)   /* stores of a cluster that can be undone */
 
 /* ---- may a block need another one? ---- */
 
@@ -227,9 +230,44 @@ bool sample_next(struct machine *m, uint64_t all, uint64_t *ret_turn, uint64_t *
     return more;
 }
 
-void sample_ended(struct worker *k, bool drawn, bool left_out)
+/* ---- what a cluster stored that was left out ---- */
+
+void sample_note(struct worker *k, uint32_t region, uint64_t offset, uint64_t bytes)
+{
+    struct noted_stores *n = &k->noted;
+    struct noted_store *last = n->count ? &n->list[n->count - 1] : NULL;
+    if (last && last->region == region && last->offset + last->bytes == offset && last->bytes + bytes < UINT32_MAX) {
+        last->bytes += (uint32_t)bytes;
+        return;
+    }
+    if (n->count == n->room && n->room < MOST_NOTED) {
+        n->room = n->room ? n->room * 2 : 256;
+        n->list = xrealloc(n->list, n->room * sizeof *n->list);
+    }
+    if (n->count < n->room)
+        n->list[n->count] = (struct noted_store){offset, (uint32_t)bytes, region};
+    n->count += n->count <= MOST_NOTED;         /* one more than there is room for: too many */
+}
+
+static bool undo(struct worker *k)
+{
+    const struct noted_stores *n = &k->noted;
+    for (uint32_t i = 0; i < n->count && i < n->room; i++) {
+        const struct noted_store *s = &n->list[i];
+        const struct region *r = &k->machine->regions[s->region];
+        if (r->initialised)
+            bits_clear(r->initialised, s->offset, s->bytes);
+        if (r->tags)
+            memset(r->tags + s->offset, 0, s->bytes);
+    }
+    return n->count <= MOST_NOTED;
+}
+
+bool sample_ended(struct worker *k, bool drawn, bool left_out)
 {
     const struct machine *m = k->machine;
+    const bool undone = !left_out || undo(k);
+    k->noted.count = 0;
     k->counts.left_out_blocks += left_out ? m->cluster_size : 0;
     if (drawn && !left_out)
         k->counts.drawn_blocks += m->cluster_size;
@@ -241,6 +279,7 @@ void sample_ended(struct worker *k, bool drawn, bool left_out)
         }
         t->fresh = 0;
     }
+    return undone;
 }
 
 void sample_open(struct machine *m, struct ptx_sample *wanted)
