@@ -269,8 +269,8 @@ bool sampled_take(struct judge *j, struct judge_side *s, const json_t *answer, s
 /* After its outputs were copied: clears what nobody stored of them, which holds poison. */
 void sampled_clear(struct judge *j, struct judge_side *s);
 void sampled_forget(struct judge_side *s);
-/* Of a tensor: elements stored; those that the reference changes, and of them by who stored them. */
-struct sampled_cover { int64_t stored, changed, by_tag[DEVICE_TAGS]; };
+/* Of a tensor: elements stored, and by whom; those that the reference changes, and of them by who stored them. */
+struct sampled_cover { int64_t stored, changed, stored_by[DEVICE_TAGS], by_tag[DEVICE_TAGS]; };
 void sampled_count(const struct judge *j, int t, int regime, const uint8_t *written, struct sampled_cover *ret);
 /* Of how many blocks: {"steps","seed","why","smaller"}; new reference. */
 json_t *sampled_encode(const struct judge *j, const struct judge_side *s);
