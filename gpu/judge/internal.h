@@ -182,7 +182,7 @@ bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, c
 json_t *judge_job(const char *what);
 
 /* ---- prepare.c: inputs and references ---- */
-void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
+void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew, and which blocks a sample takes */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
 bool regime_ahead(struct judge *j, int r, struct err *err);
