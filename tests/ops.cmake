@@ -1,6 +1,6 @@
 # Operators as data and the judge's arithmetic.
 set(OPS_DEFINITIONS OPS_DIR="${CMAKE_BINARY_DIR}/share/proteus/ops" GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
-foreach(test test_golden test_ops test_inputs test_canary)
+foreach(test test_golden test_ops test_inputs test_held test_canary)
   proteus_test(${test} SOURCES ${test}.c LIBS proteus_numerics)
   target_compile_definitions(${test} PRIVATE ${OPS_DEFINITIONS})
   add_dependencies(${test} proteus_ops)
@@ -16,6 +16,9 @@ if(TARGET proteus_ptx AND TARGET proteus_device)
   proteus_test(test_ops_emulate SOURCES test_ops_emulate.c LIBS proteus_numerics proteus_generate proteus_device proteus_ptx LABELS nvrtc TIMEOUT 600)
   target_compile_definitions(test_ops_emulate PRIVATE ${OPS_DEFINITIONS})
   add_dependencies(test_ops_emulate proteus_ops)
+  proteus_test(test_template_shared SOURCES test_template_shared.c LIBS proteus_generate proteus_device LABELS nvrtc TIMEOUT 300)
+  target_compile_definitions(test_template_shared PRIVATE OPS_DIR="${CMAKE_BINARY_DIR}/share/proteus/ops")
+  add_dependencies(test_template_shared proteus_ops)
 endif()
 if(TARGET proteus_ptx AND TARGET proteus_device AND PROTEUS_HAVE_CUDA_HEADERS)
   # No test: kernels of template settings, their times on a card, their counts (tests/bench/settings.c).

@@ -191,6 +191,7 @@ static void test_broken(void)
           graph[seen.graph.count - 1].start_ns -= 3000);
     BREAK("lost records", 4, RULE_REJECT, seen.graph.dropped = 1);
     BREAK("no duration", 4, RULE_REJECT, in_cold(1, 1)->end_ns = in_cold(1, 1)->start_ns);
+    BREAK("a memset of no duration", 4, RULE_REJECT, in_graph(1, 0)->end_ns = in_graph(1, 0)->start_ns);
     BREAK("shorter than nothing", 4, RULE_REJECT, in_graph(1, 2)->end_ns = in_graph(1, 2)->start_ns + 300);
     BREAK("work outside the events", 6, RULE_REJECT, seen.sample.event_ns -= 9000);
     BREAK("events wider than the records", 5, RULE_FLAG, untraced_ns *= 1.08);

@@ -173,7 +173,8 @@ static bool run_steps(struct device_program *p, const struct device_run *how, in
             history = options.history = ptx_history_new();
     bool written[PROGRAM_MAX_BUFFERS], old[PROGRAM_MAX_BUFFERS] = {0};
     *ret_later = ret->sampled = false;
-    sim_lay_out(p, how, a);
+    if (!sim_lay_out(p, how, a, err))
+        return false;
     for (int b = 0; b < p->buffer_count; b++)
         written[b] = !p->buffers[b].output;
     for (int i = 0; i < p->plan.step_count; i++) {
@@ -258,9 +259,7 @@ static bool sim_run(struct device_program *p, const struct device_run *how, stru
             sim_check_written(&p->tensors[t], &a.list[t], fault);
     if (ret->sampled)
         sim_put_back(p, how, &a, ret);
-    for (int t = 0; t < p->tensor_count; t++)
-        if (ret->tensors && ret->tensors[t] && p->buffers[t].bytes)        /* indices that were moved nobody can have changed: they are inputs */
-            memcpy(ret->tensors[t], how->far && how->far->points[t] ? how->tensors[t] : a.memory[t], (size_t)p->buffers[t].bytes);
+    sim_take(p, how, &a, ret->tensors);
     if (ret->sampled)
         sim_take_tags(p, &a, ret);
     ret->step_count = p->plan.step_count;

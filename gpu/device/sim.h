@@ -30,6 +30,7 @@ struct sim_arena {
     struct ptx_buffer list[PROGRAM_MAX_BUFFERS + OP_MAX_TENSORS];        /* the program's buffers, then first rows of tensors whose others are far */
     uint8_t *memory[PROGRAM_MAX_BUFFERS], *frozen[PROGRAM_MAX_BUFFERS];  /* owned; memory: of the whole buffer, wherever its rows lie */
     uint64_t address[PROGRAM_MAX_BUFFERS];                               /* what an argument says */
+    struct ptx_held held[PROGRAM_MAX_BUFFERS];
     const struct device_far *far;
     int count;
 };
@@ -37,7 +38,8 @@ void sim_arena_done(struct sim_arena *a);
 DEFINE_CLEANUP(sim_arena, struct sim_arena, sim_arena_done(it))
 /* Done, and ready for another sim_lay_out. */
 void sim_arena_clear(struct sim_arena *a);
-void sim_lay_out(const struct device_program *p, const struct device_run *how, struct sim_arena *a);
+/* ERR_NO_SPACE: no room for a tensor with holes. */
+bool sim_lay_out(const struct device_program *p, const struct device_run *how, struct sim_arena *a, struct err *err) MUST_CHECK;
 void sim_set_memory(struct ptx_buffer *b, uint8_t value);
 /* False: bytes of elements were never written; `fault` says which. */
 bool sim_check_written(const struct tensor *t, const struct ptx_buffer *b, struct device_fault *fault);
@@ -45,6 +47,16 @@ bool sim_check_written(const struct tensor *t, const struct ptx_buffer *b, struc
 void sim_put_back(const struct device_program *p, const struct device_run *how, struct sim_arena *a, const struct device_run_result *ret);
 /* An element is its last store's, and nobody's if a byte of it was not stored. */
 void sim_take_tags(const struct device_program *p, const struct sim_arena *a, struct device_run_result *ret);
+/* Copies the tensors, or the rows that are held of them. */
+void sim_take(const struct device_program *p, const struct device_run *how, const struct sim_arena *a, void *const *tensors);
+
+/* ---- sim_held.c ---- */
+/* NULL: all rows of this buffer are there. */
+const struct device_held *sim_held(const struct device_run *how, const struct device_program *p, int buffer);
+uint8_t *sim_map(size_t bytes, struct err *err);
+void sim_unmap(uint8_t *at, size_t bytes);
+void sim_rows_put(const struct ptx_held *h, uint8_t *to, const void *rows);
+void sim_rows_take(const struct ptx_held *h, const uint8_t *from, void *rows);
 
 /* ---- sim_far.c ---- */
 /* Bytes that lie between the first row of buffer i and the others; 0: none. */

@@ -15,11 +15,17 @@
 void sim_arena_done(struct sim_arena *a)
 {
     for (int i = 0; i < a->count; i++) {
+        struct ptx_buffer *b = &a->list[i];
         if (i >= PROGRAM_MAX_BUFFERS || !a->memory[i])      /* a first row, in its tensor's memory */
             continue;
-        free(a->memory[i]);
-        free(a->list[i].initialised);
-        free(a->list[i].tags);
+        if (b->held) {
+            sim_unmap(a->memory[i], b->bytes);
+            sim_unmap(b->tags, b->bytes);
+        } else {
+            free(a->memory[i]);
+            free(b->tags);
+        }
+        free(b->initialised);
         free(a->frozen[i]);
     }
 }
@@ -38,7 +44,32 @@ static uint8_t *gaps_of(const struct tensor *t, size_t bytes)
     return frozen;
 }
 
-void sim_lay_out(const struct device_program *p, const struct device_run *how, struct sim_arena *a)
+/* What a buffer holds before the first launch, and room for what is asked about it. */
+static void fill(const struct program_buffer *b, const struct device_run *how, const void *content, bool tags, struct ptx_buffer *to)
+{
+    const size_t bytes = to->bytes;
+    to->data = xalloc_large(bytes ? bytes : 1);
+    if (tags)
+        to->tags = memset(xalloc_large(bytes ? bytes : 1), 0, bytes);
+    if (b->output) {
+        to->initialised = xalloc(bytes / 8 + 8);
+        fill_pattern(to->data, bytes, how->poison);
+    } else if (bytes) {
+        memcpy(to->data, content, bytes);
+    }
+}
+
+static bool fill_rows(const struct ptx_held *held, const void *content, bool tags, struct ptx_buffer *to, struct err *err)
+{
+    to->held = held;
+    to->data = sim_map(to->bytes, err);
+    if (!to->data || (tags && !(to->tags = sim_map(to->bytes, err))))
+        return false;
+    sim_rows_put(held, to->data, content);
+    return true;
+}
+
+bool sim_lay_out(const struct device_program *p, const struct device_run *how, struct sim_arena *a, struct err *err)
 {
     /* Where the drivers of cards put memory, and where none does: from an address nothing can be told. */
     static const uint64_t bases[] = {0x700000000000, 0x7f0000000000, 0x302000000, 0x10000000000};
@@ -57,24 +88,27 @@ void sim_lay_out(const struct device_program *p, const struct device_run *how, s
         if (aligned)
             step = ALIGNED_BYTES;
         uint64_t address = (cursor + GAP_BYTES + step - 1) / step * step + (aligned ? 0 : alignment);
-        *to = (struct ptx_buffer){
-            .address = address, .bytes = bytes, .data = xalloc_large(bytes ? bytes : 1), .writable = b->writable};
-        a->memory[i] = to->data;
+        const bool tags = b->writable && b->tensor && how->sample_budget && !p->whole;
+        const struct device_held *held = sim_held(how, p, i);
+        *to = (struct ptx_buffer){.address = address, .bytes = bytes, .writable = b->writable};
         a->address[i] = address;
         snprintf(to->name, sizeof to->name, "%s", b->name);
         to->frozen = a->frozen[i] = b->writable ? gaps_of(b->tensor, bytes) : NULL;
-        if (b->writable && b->tensor && how->sample_budget && !p->whole)
-            to->tags = memset(xalloc_large(bytes ? bytes : 1), 0, bytes);
-        if (b->output) {
-            to->initialised = xalloc(bytes / 8 + 8);
-            fill_pattern(to->data, bytes, how->poison);
-        } else if (bytes) {
-            memcpy(to->data, how->tensors[i], bytes);
+        if (held) {
+            a->held[i] = (struct ptx_held){held->rows, held->count, (uint64_t)held->row_bytes};
+            const bool ok = fill_rows(&a->held[i], how->tensors[i], tags, to, err);
+            a->memory[i] = to->data;
+            if (!ok)
+                return false;
+        } else {
+            fill(b, how, b->output || !b->tensor ? NULL : how->tensors[i], tags, to);
+            a->memory[i] = to->data;
         }
         cursor = address + bytes + sim_far_bytes(p, how->far, i);
     }
     a->far = how->far;
     sim_far_apply(p, a);
+    return true;
 }
 
 void sim_set_memory(struct ptx_buffer *b, uint8_t value)
@@ -137,8 +171,33 @@ void sim_put_back(const struct device_program *p, const struct device_run *how, 
     for (int t = 0; t < p->tensor_count && left_out; t++) {
         const struct ptx_buffer *b = &a->list[t];
         const uint8_t *before = p->buffers[t].output ? NULL : how->tensors[t];
-        for (size_t n = 0; n < b->bytes && before && b->tags; n++)
-            b->data[n] = b->tags[n] ? b->data[n] : before[n];
+        const size_t row = b->held ? b->held->row_bytes : b->bytes;
+        for (int64_t r = 0, rows = b->held ? b->held->count : 1; r < rows && before && b->tags; r++) {
+            const size_t at = b->held ? (size_t)b->held->rows[r] * row : 0;
+            for (size_t n = 0; n < row; n++)
+                b->data[at + n] = b->tags[at + n] ? b->data[at + n] : before[(size_t)r * row + n];
+        }
+    }
+}
+
+void sim_take(const struct device_program *p, const struct device_run *how, const struct sim_arena *a, void *const *tensors)
+{
+    for (int t = 0; t < p->tensor_count && tensors; t++) {
+        const struct ptx_buffer *b = &a->list[t];
+        if (tensors[t] && b->held)
+            sim_rows_take(b->held, b->data, tensors[t]);
+        else if (tensors[t] && p->buffers[t].bytes)     /* indices that were moved nobody can have changed: they are inputs */
+            memcpy(tensors[t], how->far && how->far->points[t] ? how->tensors[t] : a->memory[t], (size_t)p->buffers[t].bytes);
+    }
+}
+
+/* Of elements that lie side by side. */
+static void take_tags(const uint8_t *at, int64_t size, int64_t count, uint8_t *ret)
+{
+    for (int64_t i = 0; i < count; i++, at += size) {
+        ret[i] = at[0];
+        for (int64_t k = 1; k < size; k++)
+            ret[i] = at[k] ? ret[i] : 0;
     }
 }
 
@@ -147,14 +206,12 @@ void sim_take_tags(const struct device_program *p, const struct sim_arena *a, st
     for (int t = 0; t < p->tensor_count; t++) {
         const struct tensor *x = &p->tensors[t];
         const int64_t size = dtype_bytes(x->dtype);
+        const struct ptx_held *h = a->list[t].held;
         if (!a->list[t].tags)
             continue;
-        ret->tags[t] = xalloc_large((size_t)x->elements + 1);
-        for (int64_t i = 0; i < x->elements; i++) {
-            const uint8_t *at = a->list[t].tags + tensor_offset(x, i) * size;
-            ret->tags[t][i] = at[0];
-            for (int64_t k = 1; k < size; k++)
-                ret->tags[t][i] = at[k] ? ret->tags[t][i] : 0;
-        }
+        const int64_t row = h ? (int64_t)h->row_bytes / size : 1, rows = h ? h->count : x->elements;
+        ret->tags[t] = xalloc_large((size_t)(row * rows) + 1);
+        for (int64_t i = 0; i < rows; i++)
+            take_tags(a->list[t].tags + (h ? h->rows[i] * row : tensor_offset(x, i)) * size, size, row, ret->tags[t] + i * row);
     }
 }

@@ -55,6 +55,8 @@ static void compare_outputs(const struct judge *j, const struct judge_side *s, i
             .before = tensor->spec->role == OP_INOUT ? g->inputs[t] : image,
         };
         compare_tensor(&c, &ret[t]);
+        if (held_is(&j->held, j->op, t))        /* where it is in the whole */
+            ret[t].index[0] = g->in.rows[ret[t].index[0]];
         if (written[t])
             sampled_count(j, t, regime, written[t], &covers[t]);
     }

@@ -47,7 +47,9 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
 /* Frees and clears the arrays of all tensors of the operator. */
 void inputs_free(const struct op *op, void **arrays);
 
-/* Whether each input of indices ("distinct", "indices" over more than a few values) comes within an eighth of the last value with this seed. */
+/* Whether the values of tensor t are indices ("distinct", "indices") whose range depends on that axis, in any regime. */
+bool inputs_address(const struct shape *s, const struct tensor *tensors, int t, int axis);
+/* Whether each input of indices ("distinct", "indices" over more than a few values) comes within a sixteenth of the last value with this seed. */
 bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed);
 
 /* By tensor: whether its elements may be rotated without leaving the regime (independent floats, dense). */

@@ -9,6 +9,7 @@
 #include "gpu/judge/audit_rules.h"
 #include "gpu/judge/children.h"
 #include "gpu/judge/compare.h"
+#include "gpu/judge/held.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/judge.h"
 #include "gpu/judge/limits.h"
@@ -104,8 +105,10 @@ struct judge {
     struct stage operator_folder;       /* the one place where a child sees it */
     bool exact_axes;                    /* the shape is ours: axes that are not keyed stay as they are given */
     struct shape shape;
-    struct tensor tensors[OP_MAX_TENSORS];
+    struct tensor tensors[OP_MAX_TENSORS];      /* as children and we hold them: compact, where there is an axis in `held` */
+    struct held held;                   /* of which rows are there at large values of an axis that does not key the shape; else none */
     struct shape wide;                  /* the same with large values of the axes that do not key it, drawn in secret; while `ranged` */
+    struct held wide_held;              /* what will be `held` then */
     bool ranged;
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */

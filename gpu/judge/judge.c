@@ -129,6 +129,7 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
     j->card_fd = -1;
     j->started_ns = clock_wall_ns();
     j->began_ns = j->watch.idle_since_ns = clock_mono_ns();
+    j->held = (struct held)HELD_NONE;
     j->reference_out = j->scratch_in = j->spare_in = j->sides[CANDIDATE].out = j->sides[BASELINE].out =
         (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)

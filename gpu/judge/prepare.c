@@ -3,6 +3,7 @@
  * they fit, else one at a time.
  */
 #include "core/clock.h"
+#include "core/rng.h"
 #include "gpu/judge/internal.h"
 
 #include <stdio.h>
@@ -74,6 +75,10 @@ bool regime_make(struct judge *j, int r, struct err *err)
             g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
         free(made[t]);
     }
+    if (ok && j->held.axis >= 0) {
+        g->in.rows = xarray((size_t)j->held.count, sizeof *g->in.rows);
+        held_rows(&j->held, &j->shape, j->tensors, g->inputs, rng_mix(g->seed), g->in.rows);
+    }
     g->made = ok;
     return ok;
 }
@@ -89,6 +94,8 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
     json_put_str(job, "op_dir", j->operator_folder.dir);
     json_put(job, "shape", shape_encode(&j->shape));
     json_put_bool(job, "doubles", doubles);
+    json_put_int(job, "held_axis", j->held.axis);
+    json_put_int(job, "held_count", j->held.count);
     if (!out->base && !shared_make(doubles ? SHARED_DOUBLES : SHARED_OUTPUTS, j->op, j->tensors, out, err))
         return false;
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, out, true, err)
@@ -98,7 +105,9 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
+    BUG_ON((in->rows != NULL) != (j->held.axis >= 0));
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, in, false, err)
+           && (!in->rows || child_send_blob(c, "rows", in->rows, (size_t)j->held.count * sizeof *in->rows, err))
            && child_take(&j->watch, c, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err);
 }
 
@@ -181,6 +190,8 @@ static void regime_clear(struct judge *j, int r)
         free(g->reference[t]);
         free(g->baseline[t]);
     }
+    free(g->in.rows);
+    g->in.rows = NULL;
     if (j->spare_in.base)
         shared_done(&g->in);
     else

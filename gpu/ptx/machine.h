@@ -48,6 +48,9 @@
 #define race_grid_open ptx_run_race_grid_open
 #define race_grid_close ptx_run_race_grid_close
 #define watch_row ptx_run_watch_row
+#define holes_touched ptx_run_holes_touched
+#define holes_store ptx_run_holes_store
+#define holes_count_sectors ptx_run_holes_count_sectors
 #define watch_lane ptx_run_watch_lane
 #define race_barrier ptx_run_race_barrier
 #define race_fence ptx_run_race_fence
@@ -121,7 +124,9 @@ struct region {                 /* a stretch of global addresses */
     const char *name;
     const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
-    bool writable, counted, watched;   /* watched: frozen or touched is there */
+    const struct ptx_held *held;       /* holes.c; NULL: no holes */
+    atomic_uint_fast32_t idle_stores;  /* to holes, that left them zero */
+    bool writable, counted, watched;   /* watched: frozen, held or touched is there */
     struct ptx_buffer *buffer;  /* the caller's; NULL: ours */
     uint8_t *tags;              /* by byte, who stored there; NULL: not kept */
     bool noted;                 /* there are tags, or stores of a cluster that is left out must be undone */
@@ -420,6 +425,11 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
 /* After a store that watch_row or watch_lane let pass: its bytes are there. */
 static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* Of a region with holes: whether one of these bytes lies in one, whether so much may be stored there, how many marked sectors its rows have. */
+bool holes_touched(const struct region *r, uint64_t offset, uint64_t bytes);
+bool holes_store(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, const uint8_t *value);
+uint64_t holes_count_sectors(const struct machine *m, const struct region *r, const uint64_t *marks);
 
 /* A load by the read-only path; false: of what somebody has stored in this launch. */
 bool race_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);

@@ -83,7 +83,7 @@ void race_grid_open(struct machine *m, bool between_blocks)
     for (int n = 0; n < m->region_count; n++) {
         struct region *r = &m->regions[n];
         all += r->counted ? r->bytes : 0;
-        r->watched = r->frozen;
+        r->watched = r->frozen || (r->held && r->writable);
     }
     if (!m->check_races || !between_blocks)
         return;

@@ -42,7 +42,8 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
 {
     struct region *r = p->region;
     storing(w, kind);
-    if (r->frozen && kind != RACE_READ && kind != RACE_STRONG_READ && any_frozen(r, p->offset, bytes))
+    const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ;
+    if (!reads && ((r->frozen && any_frozen(r, p->offset, bytes)) || (r->held && holes_touched(r, p->offset, bytes))))
         return false;
     if (!race_steps_fine(w, r, p->offset, bytes, kind))
         return false;
@@ -110,6 +111,8 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
     const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ, strong = kind == RACE_ATOMIC || kind == RACE_STRONG_READ;
     if (r->frozen && !reads && !frozen_fine(p, value, bytes))
         return frozen_report(w, i, lane, p, bytes);
+    if (r->held && !reads && !holes_store(w, i, lane, p, bytes, value))
+        return false;
     if (!race_steps_fine(w, r, p->offset, bytes, kind))
         return race_steps_report(w, i, lane, p, bytes, kind);
     if (!r->touched)

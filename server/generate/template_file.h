@@ -7,8 +7,8 @@
  *                       "registers"?: "more" | "less"           (which way costs registers)
  *                       "helps"?: {"latency": "more", ...}}}     (which way to go where that bounds the best so far)
  *   "constraints": ["K % (LANES*VEC) == 0", ...]                 over parameters, axes, bytes_LETTER, and sm, the target's number (sm_90a: 90)
- *   "static_shared_bytes"?: {"kernel": expression over the same}, at least what it declares in shared memory: what a block needs is
- *                           then known before anything is compiled
+ *   "static_shared_bytes"?: {"kernel": expression over the same}, what it declares in shared memory, to the byte: what a block needs is
+ *                           then known before anything is compiled; a kernel that is not named declares none
  *   "candidate": a candidate without its source, which is templates/T.cu; the parameters become its defines
  *
  * A setting is one index into `values` for each parameter.
@@ -55,6 +55,8 @@ DEFINE_CLEANUP(template_set, struct template_set, template_set_done(it))
  * does not have: clusters, dependent launches, threads of a block, shared memory.
  */
 bool template_settings(const struct template *t, const struct shape *s, struct setting **ret, int *ret_count, struct err *err) MUST_CHECK;
+/* What the template says that this kernel of it declares in shared memory, with this setting; 0: nothing is said. */
+int64_t template_static_shared(const struct template *t, const struct shape *s, const struct setting *p, const char *kernel);
 /* The setting among `list` that is nearest to the defaults; -1 if the list is empty. */
 int template_default(const struct template *t, const struct shape *s, const struct setting *list, int count);
 /* The first constraint that no setting holds; "" if there is none that alone stands in the way. */

@@ -59,12 +59,12 @@ static int64_t extent_of(const struct template_names *n, const json_t *list)
     return product;
 }
 
-static int64_t static_shared(const struct template_names *n, const char *kernel)
+int64_t template_static_shared(const struct template *t, const struct shape *s, const struct setting *p, const char *kernel)
 {
+    const struct template_names n = {.t = t, .s = s, .p = p};
     int64_t bytes = 0;
-    for (int i = 0; i < n->t->shared_count; i++)
-        if (!strcmp(n->t->shared[i].kernel, kernel) &&
-            !expr_eval(n->t->shared[i].bytes, EXPR_SIZE, template_lookup, (void *)(uintptr_t)n, &bytes, NULL))
+    for (int i = 0; i < t->shared_count; i++)
+        if (!strcmp(t->shared[i].kernel, kernel) && !expr_eval(t->shared[i].bytes, EXPR_SIZE, template_lookup, (void *)(uintptr_t)&n, &bytes, NULL))
             return INT64_MAX / 2;                /* what cannot be worked out is not there */
     return bytes;
 }
@@ -84,7 +84,7 @@ static bool target_can(const struct template *t, const struct shape *s, const st
         if (!json_object_get(step, "kernel"))
             continue;
         const int64_t cluster = extent_of(&n, json_object_get(step, "cluster")), threads = extent_of(&n, json_object_get(step, "block"));
-        const int64_t fixed = static_shared(&n, json_str(step, "kernel", "")), shared = fixed + number_of(&n, json_object_get(step, "shared_bytes"), 0);
+        const int64_t fixed = template_static_shared(t, s, p, json_str(step, "kernel", "")), shared = fixed + number_of(&n, json_object_get(step, "shared_bytes"), 0);
         if (early && (cluster > 1 || number_of(&n, json_object_get(step, "dependent"), json_is_true(json_object_get(step, "dependent")))))
             return false;
         if (threads < 1 || threads > BLOCK_THREADS_MOST || cluster < 1 || cluster > CLUSTER_MOST || fixed > STATIC_SHARED_MOST || (limits && shared > (int64_t)limits->shared_kib_block * 1024))
