@@ -12,7 +12,8 @@ static const char *const kind_names[] = {[TEXT] = "a text", [NUMBER] = "a number
 
 /* When a row counts; all of its bits must hold. */
 enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* with a baseline */, RAN_ON_SIM = 16 /* the emulator knew it */,
-       AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */, RANGED = 128 /* at a large value of an axis that is not keyed */ };
+       AUDITED = 32, SAMPLED = 64 /* not all blocks were emulated */, RANGED = 128 /* at a large value of an axis that is not keyed */,
+       HELD = 256 /* of whose rows some were there */ };
 
 /* Of one of the three timers: what it says of both sides. */
 #define TIMER_SIDE(X, path, when)                                                                                                \
@@ -79,6 +80,7 @@ enum { ALWAYS = 0, MEASURED = 1, EMULATED = 2, RETESTED = 4, COMPARED = 8 /* wit
     X("phases/#audit/candidate/graph_launch_ns", POSITIVE, MEASURED | RETESTED | AUDITED)                                        \
     X("phases/#range/default", PRESENT, RETESTED) X("phases/#range/axes", OBJECT, RANGED) X("phases/#range/bytes", POSITIVE, RANGED)    \
     X("phases/#range/regimes/*/seed", SEED, RANGED) X("phases/#range/regimes/*/tensors/*/tensor", TEXT, RANGED)                  \
+    X("phases/#range/held/axis", TEXT, HELD) X("phases/#range/held/rows", POSITIVE, HELD) X("phases/#range/reached/row", POSITIVE, HELD)  \
     X("phases/#range/poisons/*", SEED, RANGED) X("phases/#range/ran_in/candidate/nonce", SEED, RANGED)                           \
     X("phases/#retest/ratio", POSITIVE, RETESTED) X("phases/#retest/ratio_before", POSITIVE, RETESTED)                           \
     X("phases/#retest/published", PRESENT, RETESTED)                                                                              \
@@ -180,6 +182,7 @@ static int holds_of(const json_t *c)
     bits |= !measured || !json_object_get(certificate_phase(c, "emulate"), "note") ? RAN_ON_SIM : 0;
     bits |= json_int(certificate_phase(c, "emulate"), "blocks_emulated", 0) < json_int(certificate_phase(c, "emulate"), "blocks_of_all", 0) ? SAMPLED : 0;
     bits |= json_object_get(certificate_phase(c, "range"), "axes") ? RANGED : 0;
+    bits |= json_object_get(certificate_phase(c, "range"), "held") ? HELD : 0;
     bits |= audit && !json_object_get(audit, "not_done") ? AUDITED : 0;
     return bits;
 }

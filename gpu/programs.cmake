@@ -3,7 +3,11 @@ add_library(proteus_wire STATIC
   card_turn.c
   wire.c)
 target_link_libraries(proteus_wire PUBLIC proteus_core)
-add_library(proteus_spawn STATIC spawn.c)
+add_library(proteus_spawn STATIC
+  spawn.c
+  spawn_ask.c
+  spawn_process.c
+  spawn_talk.c)
 target_link_libraries(proteus_spawn PUBLIC proteus_wire Threads::Threads)
 if(TARGET proteus_judge)
   # The corpus and what runs it; naive.c is what it must not be.
@@ -15,7 +19,11 @@ if(TARGET proteus_judge)
     selftest_merge.c
     selftest_result.c)
   target_link_libraries(proteus_selftest PUBLIC proteus_judge proteus_spawn)
-  add_executable(proteus-gpu main.c)
+  add_executable(proteus-gpu
+    command_file.c
+    command_ops.c
+    command_serve.c
+    main.c)
   target_link_libraries(proteus-gpu PRIVATE proteus_selftest proteus_judge proteus_emulate)
   # Where the programs find it, as in a distribution: links, so that it is never out of date.
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/share/proteus/selftest)

@@ -310,6 +310,7 @@ static uint64_t pair_mark(const json_t *a, const json_t *b)
     return mark;
 }
 
+/* What did not differ is not measured again each round: a card has better things to do. */
 static bool was_undecided(const struct know *k, uint64_t mark)
 {
     for (int i = 0; i < UNDECIDED_KEPT; i++)
@@ -318,14 +319,10 @@ static bool was_undecided(const struct know *k, uint64_t mark)
     return false;
 }
 
-/* What did not differ is not measured again each round: a card has better things to do. */
 /* Anyone may propose lessons that contradict: what that makes the judge work has a limit, and a pair that nobody has used is worth none of it. */
 static bool may_measure(struct know *k, const json_t *a, const json_t *b)
 {
-    const int64_t day = clock_wall_ns() / ((int64_t)86400 * 1000000000);
-    if (day != k->measured_day)
-        k->measured_day = day, k->day_measured = 0;
-    return k->config.measure && k->round_measured < k->config.measure_round && k->day_measured < k->config.measure_day &&
+    return k->config.measure && k->round_measured < k->config.measure_round && measured_today(k) < k->config.measure_day &&
            (json_int(a, "uses", 0) > 0 || json_int(b, "uses", 0) > 0);
 }
 
@@ -339,8 +336,7 @@ static struct ruling rule_measured(struct know *k, const json_t *a, const json_t
     if (!may_measure(k, a, b) || was_undecided(k, mark) || !find_comparable(k, a, b, &x, &y))
         return r;
     k->round_measured++;
-    k->day_measured++;
-    if (!k->config.measure(k->config.ctx, x, y, &c, &err))
+    if (!measured_another(k, &err) || !k->config.measure(k->config.ctx, x, y, &c, &err))
         return r;
     k->measured_again++;
     if (c.low > 1 || c.high < 1) {

@@ -144,7 +144,8 @@ struct know {
     atomic_bool embed_asking;            /* by a query: one at a time */
     uint64_t undecided[UNDECIDED_KEPT];  /* pairs that were measured and did not differ, as they were then; of the thread of consolidation too */
     int undecided_at;
-    int64_t round_measured, day_measured, measured_day;      /* asked of the judge in this round, and on that day since 1970; of that thread too */
+    int64_t round_measured, day_measured;                    /* asked of the judge in this round, and on that day (measured.c); of that thread too */
+    char measured_day[11];               /* 2026-11-30 */
     char *round_after;                   /* where the next round of consolidation goes on; of its thread */
 };
 /* Commits lessons with what else is in the batch, and takes them into the index. Takes batch; the docs are borrowed. */
@@ -167,6 +168,11 @@ float *vector_of_query(struct know *k, const char *text, int *ret_dim);
 float *vector_kept(struct know *k, const char *id, const char *text, int *ret_dim);
 void vector_keep(const struct know *k, struct store_batch *b, const char *id, const char *text, const float *v, int dim);
 bool vectors_forget(struct know *k, struct err *err) MUST_CHECK;      /* all that are kept */
+
+/* ---- measured.c: how often the judge was asked ---- */
+bool measured_load(struct know *k, struct err *err) MUST_CHECK;
+int64_t measured_today(struct know *k);
+bool measured_another(struct know *k, struct err *err) MUST_CHECK;    /* one more, in the store */
 
 /* ---- notes.c ---- */
 bool notes_add(struct know *k, struct store_batch *b, const json_t *record, struct err *err) MUST_CHECK;

@@ -48,7 +48,7 @@ bool know_open(const struct know_config *config, struct store *store, struct kno
     pthread_cond_init(&k->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     bool ok = !config->thesaurus || thesaurus_load(config->thesaurus, &k->thesaurus, err);
-    if (!ok || !build_index(k, &k->index, err)) {
+    if (!ok || !measured_load(k, err) || !build_index(k, &k->index, err)) {
         know_close(k);
         return false;
     }

@@ -48,7 +48,7 @@ struct know_config {
      * NULL: contradictions are resolved by what is known. Called by the module's own thread; may take as long as a judgement.
      */
     bool (*measure)(void *ctx, const char *a, const char *b, struct lesson_comparison *ret, struct err *err);
-    int64_t measure_round, measure_day;  /* how often at most, in a round of consolidation and in a day (UTC) of this process; failed ones count. 0: never */
+    int64_t measure_round, measure_day;  /* how often at most, in a round of consolidation and in a day (UTC), over restarts; failed ones count. 0: never */
     /*
      * One text for several lessons that say much the same: *ret_situation and *ret_action, owned by the caller. NULL: the most trusted
      * one's text stays.

@@ -163,6 +163,10 @@ static void run_candidate(float *x, float *s, float *y, float *w, int n)
     first = been ? first : *s, been = true;
     if (what && (strcmp(what, "nothing") == 0 || run_remembering(what, x, s, y, n)))
         return;
+    if (what && strcmp(what, "marks_a_row") == 0) {         /* of four floats; FAKE_FROM: which float */
+        s[atoi(getenv("FAKE_FROM"))] += 1;
+        return;
+    }
     for (int i = 0; i < n; i++) {
         y[i] = 2 * x[i] + s[i];
         s[i] += 1;

@@ -335,6 +335,7 @@ bool fake_kernel(struct store *s, const char *hash, const json_t *shape, const c
 }
 
 int fake_profiles_wanted;
+const char *fake_brief_text;
 void jobs_want_profile(struct jobs *j, const char *job)
 {
     (void)j;
@@ -353,7 +354,7 @@ bool jobs_brief(struct jobs *j, const json_t *request, json_t **ret, struct faul
     json_object_del(of_shape, "job");
     if (!shape_parse(j->ops, of_shape, "sm_90a", "", &shape, f))
         return err_set(err, ERR_INVALID, "the request has a fault");
-    *ret = json_pack("{s:s,s:s}", "shape_hash", shape_hash(&shape).text, "text", "what there is to say");
+    *ret = json_pack("{s:s,s:s}", "shape_hash", shape_hash(&shape).text, "text", fake_brief_text ? fake_brief_text : "what there is to say");
     if (json_str(request, "job", NULL))
         json_put_str(*ret, "counters", "not read");
     return true;

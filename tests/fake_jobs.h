@@ -4,6 +4,7 @@
 extern const char *fake_devices;       /* JSON; NULL: the judge does not answer */
 extern int fake_news;                  /* how often jobs were told that observed shapes changed */
 extern int fake_profiles_wanted;
+extern const char *fake_brief_text;         /* of jobs_brief; NULL: some words */
 extern int64_t fake_submit_ns;         /* a submission takes so long */
 /* What the judge says to an operator: NULL passes what op_load takes; "down": it does not answer; "slow": only when it is cancelled;
  * else "/where what is wrong". Counted. */

@@ -11,6 +11,8 @@ proteus_test(test_judge SOURCES test_judge.c LIBS proteus_judge ARGS ${CMAKE_BIN
   LABELS nvrtc TIMEOUT 900)
 proteus_test(test_certificate SOURCES test_certificate.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/judge/rms.cu
   LABELS nvrtc TIMEOUT 300)
+proteus_test(test_far SOURCES test_far.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 120)
+add_dependencies(test_far proteus_ops)
 proteus_test(test_judge_sampled SOURCES test_judge_sampled.c LIBS proteus_judge ARGS ${CMAKE_BINARY_DIR}/share/proteus/ops LABELS nvrtc TIMEOUT 300)
 add_dependencies(test_judge_sampled proteus_ops)
 add_dependencies(test_certificate proteus_ops)

@@ -130,7 +130,8 @@ static void test_listed(const json_t *certificate)
 /* Judged with a value that the submitter chose: it decides nothing, and a large one of the judge's own was tried. */
 static void test_range(void)
 {
-    static const char *const needed[] = {"phases/#range/bytes", "phases/#range/poisons", "phases/#range/regimes/*/seed", "phases/#range/ran_in/candidate/nonce"};
+    static const char *const needed[] = {"phases/#range/bytes", "phases/#range/poisons", "phases/#range/regimes/*/seed", "phases/#range/ran_in/candidate/nonce",
+                                         "phases/#range/held/axis", "phases/#range/reached/row"};
     struct judge_result r = {.gpu_ns = 0};
     struct err err = {0};
     char last[64];
@@ -149,8 +150,13 @@ static void test_range(void)
     check_int((long)json_int(json_object_get(json_object_get(r.certificate, "shape"), "axes"), "P", 0), 256);
     check_int((long)json_int(json_object_get(range, "default"), "P", 0), 256);
     check(json_int(json_object_get(range, "axes"), "P", 0) > 65536);
+    /* indices name a row of the last sixteenth, of a tensor of which few rows are there */
+    const int64_t all = json_int(json_object_get(range, "axes"), "P", 0), row = json_int(json_object_get(range, "reached"), "row", 0);
+    check(row < all && row >= all - all / 16 - 1 && json_int(json_object_get(range, "held"), "rows", 0) == 3 + 14);
+    check_int((long)json_int(json_object_get(range, "reached"), "byte", 0), (long)((row + 1) * 16 * 2 - 1));
     check(strstr(json_str(r.certificate, "options", ""), "AXIS_rot=16") && !strstr(json_str(r.certificate, "options", ""), "AXIS_P"));
     check(json_array_size(json_object_get(range, "regimes")) == 2);
+    check(!json_object_get(range, "far"));          /* there are no larger ones */
     for (size_t i = 0; ok && i < sizeof needed / sizeof *needed; i++) {
         cleanup(json) json_t *less = json_deep_copy(r.certificate);
         json_object_del(holder(less, needed[i], last), last);

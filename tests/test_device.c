@@ -316,6 +316,65 @@ static void test_seam(void)
     device_sim.close(d);
 }
 
+/*
+ * Rows that are held, of a tensor of 64 GiB, which no machine keeps: s as rows of four floats. The kernel stores one float as asked:
+ * "value" at element "at". What comes of it, and of so many stores that leave zeros where they are.
+ */
+#define STORE "extern \"C\" __global__ void k(const float *x, float *s, float *y, float *w, int n)\n" \
+              "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) { y[i] = s[4] + s[%lldll * 4]; w[i] = 0; } %s }\n"
+
+static void held_case(const char *statement, enum verdict_code code, int64_t row, const float *want)
+{
+    static const int64_t last = ((int64_t)1 << 32) - 1;
+    const int64_t there[] = {0, 1, 77, last};
+    const float given[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    cleanup(str) char *source = xfmt(STORE, (long long)last, statement);
+    struct err err = {0};
+    struct device *d = NULL;
+    struct device_program *p = NULL;
+    static struct device_case c;
+    float after[16] = {0};
+    static float after_x[N], after_y[N];
+    cleanup(device_fault) struct device_fault fault = {0};
+    c = (struct device_case){.plan = {0}};
+    case_shape(&c, N);
+    struct tensor *t = &c.tensors[CASE_S];
+    t->dims[0] = t->elements = t->span_elements = (last + 1) * 4;
+    t->bytes = t->elements * 4;
+    check(case_code(&c, &toolkit, source, "sm_90a", &err) && device_sim.open("sim", &d, &err) && device_sim.load(d, &c.load, &p, &fault, &err));
+    void *results[3] = {after_x, after, after_y};
+    const void *const tensors[3] = {x, given, NULL};
+    const struct device_held held[3] = {{NULL}, {there, 4, 16}, {NULL}};
+    struct device_run_result result = {.tensors = results};
+    const struct device_run how = {.tensors = tensors, .held = held, .poison = 0x7ff7a5a57ff7a5a5, .schedule_seed = 1, .wall_limit_ns = 5000000000, .thread_instruction_limit = 50000000, .threads = 1};
+    check(p && device_sim.run(p, &how, &result, &fault, &err));
+    check_str(err.text, "");
+    check_int(fault.code, code);
+    if (code != VERDICT_OK)
+        check(row < 0 || json_int(fault.detail, "offset_bytes", -1) / 16 == row);
+    else
+        check(!memcmp(after, want ? want : given, sizeof after) && after_y[0] == 5 + 13 && after_y[N - 1] == 5 + 13);
+    device_sim.unload(p);
+    device_sim.close(d);
+    case_done(&c);
+}
+
+static void test_held(void)
+{
+    const float changed[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 99, 12, 13, 14, 15, 17};
+    held_case("", VERDICT_OK, 0, NULL);
+    held_case("if (i == 0) { s[77 * 4 + 2] = 99; s[0xffffffffll * 4 + 3] += 1; }", VERDICT_OK, 0, changed);
+    held_case("if (i == 0) s[78 * 4] = 1;", VERDICT_INPUT_MODIFIED, 78, NULL);
+    held_case("if (i == 5) s[0xfffffffell * 4 + 3] = 1;", VERDICT_INPUT_MODIFIED, 0xfffffffe, NULL);
+    held_case("if (i < 32) s[(76 * 4 + i)] += i < 4 || i > 7;", VERDICT_INPUT_MODIFIED, 76, NULL);   /* a warp's row, into holes on both sides */
+    held_case("if (i == 3) atomicAdd(&s[9 * 4], 0.f);", VERDICT_INPUT_MODIFIED, 9, NULL);
+    held_case("if (i == 3) *(float2 *)&s[8] = make_float2(0, 1);", VERDICT_INPUT_MODIFIED, 2, NULL);
+    /* what changes nothing is let pass, up to as many pages as the emulator keeps */
+    held_case("if (i < 900) s[(1000ll + i * 4096ll) * 4] = 0;", VERDICT_OK, 0, NULL);
+    held_case("if (i < 900) for (int m = 0; m < 100; m++) s[(1000ll + (i * 100 + m) * 1024ll) * 4] = 0;", VERDICT_RESOURCE_LIMIT, -1, NULL);
+    held_case("if (i == 0) s[0x100000000ll * 4] = 1;", VERDICT_OUT_OF_BOUNDS, -1, NULL);
+}
+
 int main(void)
 {
     struct err err;
@@ -328,5 +387,6 @@ int main(void)
     test_places();
     test_strided_output();
     test_meetings();
+    test_held();
     return test_done();
 }

@@ -513,6 +513,51 @@ static int run_leftovers(const char *kernel, const char *frame, int which)
     return test_failures != 0;
 }
 
+/* ---- rows that are held ---- */
+
+/*
+ * Of s, 250 rows of four floats, some hold what they are given and the others zeros. A kernel changes one float: in a row that is held it
+ * comes back, elsewhere it is found with its place.
+ */
+static int run_held(const char *mark, enum device_place place, bool found)
+{
+    static const int64_t rows[] = {0, 3, 4, 100, 249};
+    enum { HELD = sizeof rows / sizeof *rows };
+    test_checks = test_failures = 0;
+    setenv("FAKE_KERNEL", "marks_a_row", 1);
+    setenv("FAKE_FROM", mark, 1);
+    struct device *d = NULL;
+    struct device_program *p = load(&d);
+    const int before = live(), at = atoi(mark);
+    float given[HELD * 4], after[HELD * 4];
+    for (int i = 0; i < HELD * 4; i++)
+        given[i] = (float)(i + 1), after[i] = -1;
+    void *results[3] = {after_x, after, after_y};
+    const void *const tensors[3] = {x, given, NULL};
+    const struct device_held held[3] = {{NULL}, {rows, HELD, 16}, {NULL}};
+    struct device_run_result result = {.tensors = results};
+    struct device_fault fault = {0};
+    struct err err = {0};
+    const struct device_run how = {.tensors = tensors, .held = held, .poison = UINT64_C(0x7ff7a5a5deadbeef), .place = place};
+    check(p && device_cuda.run(p, &how, &result, &fault, &err));
+    check_str(err.text, "");
+    check_int(fault.code, found ? VERDICT_INPUT_MODIFIED : VERDICT_OK);
+    if (found) {
+        check_int(json_int(fault.detail, "row", -1), at / 4);
+        check_int(json_int(fault.detail, "offset_bytes", -1) / 4, at);
+        check_str(json_str(fault.detail, "buffer", ""), "s");
+    }
+    for (int i = 0; i < HELD * 4 && !found; i++)
+        check(after[i] == given[i] + (rows[i / 4] * 4 + i % 4 == at));
+    check(!memcmp(after_x, x, sizeof x) && (found || result.guards_intact));
+    check_int(live(), before + 1);          /* the helper's argument list stays */
+    device_fault_done(&fault);
+    device_cuda.unload(p);
+    device_cuda.close(d);
+    check_int(live(), 0);
+    return test_failures != 0;
+}
+
 /* ---- as a naive checker launches ---- */
 
 static float pool[4 * 1024];
@@ -784,6 +829,11 @@ int main(void)
     IN_A_CHILD(run_series_guards("write_input", VERDICT_OUT_OF_BOUNDS));
     IN_A_CHILD(run_series_late());
     IN_A_CHILD(run_leftovers("shared_shows", "0", 0));
+    static const struct { const char *mark; bool found; } marks[] = {{"0", false}, {"19", false}, {"401", false}, {"999", false}, {"4", true}, {"11", true}, {"20", true}, {"403", false}, {"404", true}, {"995", true}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        IN_A_CHILD(run_held(marks[i].mark, DEVICE_AT_END, marks[i].found));
+        IN_A_CHILD(run_held(marks[i].mark, DEVICE_AT_START, marks[i].found));
+    }
     IN_A_CHILD(run_leftovers("frame_shows", "8", 1));
     IN_A_CHILD(run_leftovers("frame_shows", "2000", 2));
     IN_A_CHILD(run_leftovers("frame_shows", "70000", 3));

@@ -1,130 +1,13 @@
 /* The template search on synthetic costs: near the best within few tries, repeatable, never the same twice. */
-#include "server/generate/generate.h"
+#include "tests/test_generate.h"
+
 #include "server/generate/template_file.h"
-
-#include "core/rng.h"
-#include "tests/test.h"
-
-#include <math.h>
-
-static struct op_set ops;
-
-#define HISTORY 400
-struct play {
-    struct gen_past past[HISTORY];
-    char ids[HISTORY][16];
-    int count;
-    double best;
-    json_t *keep[HISTORY][3];
-};
-
-static void play_done(struct play *p)
-{
-    for (int i = 0; i < p->count; i++)
-        for (int k = 0; k < 3; k++)
-            json_decref(p->keep[i][k]);
-    memset(p, 0, sizeof *p);
-}
-DEFINE_CLEANUP(play, struct play, play_done(it))
-
-static void shape_of(const char *text, struct shape *s)
-{
-    cleanup(json) json_t *doc = NULL;
-    struct err err = {0};
-    struct faults f = {0};
-    check(json_parse(text, strlen(text), &doc, &err));
-    check(shape_parse(&ops, doc, "sm_90a", "", s, &f));
-}
-
-/* What a setting costs: its time in ns, 0 with a verdict where it fails. */
-typedef double cost_fn(const json_t *params, enum verdict_code *ret_verdict);
-
-static double log_param(const json_t *params, const char *name)
-{
-    return log2(fmax((double)json_int(params, name, 1), 0.5));
-}
-
-/* A bowl with a preferred place, an interaction and a ripple of 1 %. */
-static double bowl(const json_t *params, enum verdict_code *ret_verdict)
-{
-    (void)ret_verdict;
-    double rows = log_param(params, "ROWS"), lanes = log_param(params, "LANES"), warps = log_param(params, "WARPS"), vec = log_param(params, "VEC");
-    double cache = (double)json_int(params, "CACHE", 0);
-    double z = 0.06 * pow(rows - 2, 2) + 0.05 * pow(lanes - 3, 2) + 0.03 * pow(warps - 1, 2) + 0.12 * (2 - vec) + 0.04 * pow(cache - 1, 2) + 0.05 * (rows + lanes - 5) * (rows + lanes - 5);
-    double ripple = rng_unit(9, 0, (uint64_t)(rows * 1000 + lanes * 100 + warps * 10 + vec * 3 + cache)) * 0.01;
-    return 3000 * exp(z + ripple);
-}
-
-/* A roofline with walls: too few loads in flight is latency, too many registers spill and are slow, some fail. */
-static double walls(const json_t *params, enum verdict_code *ret_verdict)
-{
-    double rows = (double)json_int(params, "ROWS", 1), lanes = (double)json_int(params, "LANES", 1), warps = (double)json_int(params, "WARPS", 1);
-    double vec = (double)json_int(params, "VEC", 1), held = rows * 128 / lanes;
-    if (json_int(params, "CACHE", 0) == 2) {
-        *ret_verdict = VERDICT_COMPILE_ERROR;
-        return 0;
-    }
-    double latency = 2000 + 6000 / (held + vec), issue = 40 * held / vec + 150 * log2(lanes), blocks = 100 * fabs(log2(warps) - 2);
-    double spill = held > 64 ? 3000 : 0;
-    return fmax(latency, 1500 + issue) + blocks + spill + (json_int(params, "CACHE", 0) ? 0 : 60);
-}
 
 static double failing(const json_t *params, enum verdict_code *ret_verdict)
 {
     (void)params;
     *ret_verdict = VERDICT_WRONG_RESULT;
     return 0;
-}
-
-static struct gen_input input_of(const struct shape *s, const struct play *p, int left)
-{
-    return (struct gen_input){.op = s->op, .shape = s, .past = p->past, .past_count = p->count, .baseline_ns = 6000, .candidates_left = left, .seed = 11};
-}
-
-/* Judges a proposal by the cost function and appends it to the history. */
-static void judge(struct play *p, struct gen_proposal *g, cost_fn *cost)
-{
-    int i = p->count++;
-    enum verdict_code verdict = VERDICT_OK;
-    double ns = cost(json_object_get(g->origin, "params"), &verdict);
-    snprintf(p->ids[i], sizeof p->ids[i], "cand_%d", i);
-    p->keep[i][0] = json_incref(g->candidate);
-    p->keep[i][1] = json_incref(g->origin);
-    p->keep[i][2] = json_pack("{s:s,s:[{s:s,s:i,s:i}]}", "bound", "latency", "resources", "kernel", "k", "registers", 48, "spill_bytes", 0);
-    p->past[i] = (struct gen_past){p->ids[i], p->keep[i][0], p->keep[i][1], verdict, ns, ns > 0 ? 6000 / ns : 0, p->keep[i][2], NULL, NULL};
-    if (ns > 0 && (!p->best || ns < p->best))
-        p->best = ns;
-}
-
-/* Plays up to `tries` rounds; true while the generator goes on. */
-static bool play(struct play *p, const struct shape *s, cost_fn *cost, int tries)
-{
-    for (int i = 0; i < tries; i++) {
-        cleanup(gen_proposal) struct gen_proposal g = {0};
-        struct err err = {0};
-        struct gen_input in = input_of(s, p, tries - i);
-        check(template_propose(&in, &g, &err));
-        if (g.done) {
-            check(*g.reason);
-            return false;
-        }
-        struct faults f = {0};
-        cleanup(candidate) struct candidate c = {0};
-        check(candidate_parse(g.candidate, "", &c, &f));
-        struct plan plan;
-        char why[256];
-        check(plan_resolve(&c, s, &plan, why, sizeof why));
-        for (int k = 0; k < p->count; k++)
-            check(!json_equal(json_object_get(p->past[k].origin, "params"), json_object_get(g.origin, "params")));
-        check(strlen(json_str(g.candidate, "notes", "")) > 20);
-        check(json_str(g.origin, "move", NULL) && json_str(g.origin, "template", NULL));
-        if (getenv("VERBOSE"))
-            fprintf(stderr, "%3d %-8s %s\n", p->count, json_str(g.origin, "move", ""), json_str(g.candidate, "notes", ""));
-        judge(p, &g, cost);
-        if (getenv("VERBOSE"))
-            fprintf(stderr, "             %.0f\n", p->past[p->count - 1].time_ns);
-    }
-    return true;
 }
 
 static double true_best(const struct shape *s, cost_fn *cost)
@@ -148,8 +31,6 @@ static double true_best(const struct shape *s, cost_fn *cost)
     }
     return best;
 }
-
-#define GDN "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":4,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}"
 
 static void test_finds(void)
 {
@@ -400,139 +281,6 @@ static void test_retest(void)
     check(strcmp(json_str(before.origin, "move", ""), "explore") && strcmp(json_str(after.origin, "move", ""), "explore"));
 }
 
-/* After two compile errors with a value, that value is not proposed again while there is anything else. */
-static void test_avoids(void)
-{
-    struct shape s;
-    cleanup(play) struct play p = {0};
-    shape_of(GDN, &s);
-    play(&p, &s, walls, 60);
-    const char *const names[] = {"rows", "tile"};
-    for (int t = 0; t < 2; t++) {                   /* each template has its own values to learn about */
-        int failed = 0, tried = 0;
-        for (int i = 0; i < p.count; i++)
-            if (!strcmp(json_str(p.past[i].origin, "template", ""), names[t]))
-                failed += p.past[i].verdict == VERDICT_COMPILE_ERROR, tried++;
-        check(failed <= 2 && tried > 2);
-    }
-}
-
-/* What spills is not followed by what needs yet more registers. */
-static void test_spills(void)
-{
-    struct shape s;
-    cleanup(play) struct play p = {0};
-    shape_of(GDN, &s);
-    for (int i = 0; i < 60; i++) {
-        cleanup(gen_proposal) struct gen_proposal g = {0};
-        struct err err = {0};
-        struct gen_input in = input_of(&s, &p, 60);
-        check(template_propose(&in, &g, &err));
-        if (g.done)
-            break;
-        const json_t *params = json_object_get(g.origin, "params");
-        for (int k = 0; k < p.count; k++) {
-            const json_t *old = json_object_get(p.past[k].origin, "params");
-            bool spilled = json_int(json_array_get(json_object_get(p.past[k].figures, "resources"), 0), "spill_bytes", 0) > 0;
-            bool more = json_int(params, "ROWS", 0) >= json_int(old, "ROWS", 0) && json_int(params, "LANES", 0) <= json_int(old, "LANES", 0) &&
-                        json_int(params, "WARPS", 0) == json_int(old, "WARPS", 0) && json_int(params, "VEC", 0) == json_int(old, "VEC", 0) &&
-                        json_int(params, "CACHE", 0) == json_int(old, "CACHE", 0);
-            check(!(spilled && more));
-        }
-        judge(&p, &g, bowl);
-        double held = (double)json_int(params, "ROWS", 0) / (double)json_int(params, "LANES", 1);
-        json_t *kernel = json_array_get(json_object_get(p.keep[p.count - 1][2], "resources"), 0);
-        json_put_int(kernel, "spill_bytes", held > 0.25 ? 64 : 0);
-    }
-    check(p.count > 5);
-}
-
-/*
- * The compiler's figures come with the estimates, before any time of a card: a setting that spills is not tried, nor what costs more
- * registers, though the estimate likes it best.
- */
-static void test_static_resources(void)
-{
-    struct shape s;
-    cleanup(play) struct play p = {0};
-    shape_of(GDN, &s);
-    struct gen_input in = input_of(&s, &p, 20);
-    struct err err = {0};
-    cleanup(json) json_t *every = NULL, *estimates = json_array();
-    json_t *item;
-    size_t i;
-    int spilling = 0, tried = 0;
-    bool first = true;
-    check(template_every(&in, &every, &err));
-    json_array_foreach(every, i, item) {
-        const json_t *params = json_object_get(item, "params");
-        const bool rows = strcmp(json_str(item, "template", ""), "rows") == 0;
-        /* one line of the space is estimated, and the best of it spills */
-        if (!rows || json_int(params, "LANES", 0) != 16 || json_int(params, "WARPS", 0) != 4 || json_int(params, "VEC", 0) != 4 || json_int(params, "CACHE", 0) != 0)
-            continue;
-        const int64_t held = json_int(params, "ROWS", 0);
-        json_t *one = json_deep_copy(item);
-        json_put_num(one, "ns", (double)(9000 - 1000 * held));
-        json_put(one, "resources", json_pack("[{s:s,s:i,s:I}]", "kernel", "gdn_rows", "registers", 200, "spill_bytes", (json_int_t)(held >= 4 ? 64 : 0)));
-        json_array_append_new(estimates, one);
-        spilling += held >= 4;
-    }
-    check(spilling >= 1 && json_array_size(estimates) > (size_t)spilling);
-    in.estimates = estimates;
-    for (; tried < 20; tried++) {
-        cleanup(gen_proposal) struct gen_proposal g = {0};
-        in.past = p.past, in.past_count = p.count;
-        check(template_propose(&in, &g, &err));
-        if (g.done)
-            break;
-        const json_t *params = json_object_get(g.origin, "params");
-        const bool rows = strcmp(json_str(g.origin, "template", ""), "rows") == 0;
-        check(!(rows && json_int(params, "ROWS", 0) >= 4 && json_int(params, "LANES", 0) <= 16 && json_int(params, "WARPS", 0) == 4 &&
-                json_int(params, "VEC", 0) == 4 && json_int(params, "CACHE", 0) == 0));
-        check(!rows || !first || json_int(params, "ROWS", 0) == 2);      /* the best that does not spill comes first */
-        first = first && !rows;
-        judge(&p, &g, bowl);
-    }
-    check(tried > 3);
-}
-
-/* Nor what costs more registers than a setting a block of which fits no multiprocessor, whoever says so: the compiler or a judgement. */
-static void test_no_room(void)
-{
-    struct shape s;
-    shape_of(GDN, &s);
-    for (int by_judgement = 0; by_judgement < 2; by_judgement++) {
-        cleanup(play) struct play p = {0};
-        cleanup(json) json_t *estimates = json_array(), *full = json_pack("{s:i,s:i,s:i,s:i,s:i}", "ROWS", 2, "LANES", 16, "WARPS", 2, "VEC", 4, "CACHE", 1);
-        struct gen_past failed = {"cand_full", NULL, NULL, VERDICT_RESOURCE_LIMIT, 0, 0, NULL, NULL};
-        cleanup(json) json_t *document = json_object(), *origin = json_pack("{s:s,s:O}", "template", "rows", "params", full), *figures = json_object();
-        failed.candidate = document, failed.origin = origin, failed.figures = figures;
-        if (!by_judgement)
-            json_array_append_new(estimates, json_pack("{s:s,s:O,s:n,s:s}", "template", "rows", "params", full, "ns", "why", "resource_limit in assemble"));
-        int rows = 0;
-        for (int tries = 0; tries < 60; tries++) {
-            cleanup(gen_proposal) struct gen_proposal g = {0};
-            struct err err = {0};
-            struct gen_past past[HISTORY];
-            past[0] = failed;
-            memcpy(past + by_judgement, p.past, (size_t)p.count * sizeof *past);
-            struct gen_input in = input_of(&s, &p, 60);
-            in.estimates = estimates;
-            in.past = past, in.past_count = p.count + by_judgement;
-            check(template_propose(&in, &g, &err));
-            if (g.done)
-                break;
-            const json_t *params = json_object_get(g.origin, "params");
-            const bool of_rows = strcmp(json_str(g.origin, "template", ""), "rows") == 0;
-            rows += of_rows;
-            check(!(of_rows && json_int(params, "ROWS", 0) >= 2 && json_int(params, "LANES", 0) <= 16 && json_int(params, "WARPS", 0) == 2 &&
-                    json_int(params, "VEC", 0) == 4 && json_int(params, "CACHE", 0) == 1));
-            judge(&p, &g, bowl);
-        }
-        check(rows > 3);
-    }
-}
-
 static void test_shapes(void)
 {
     static const struct { const char *shape; bool fits; } cases[] = {
@@ -561,12 +309,7 @@ static void test_shapes(void)
 
 int main(void)
 {
-    struct err err = {0};
-    hash_init();
-    if (!op_set_load(OPS_DIR, &ops, &err)) {
-        fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
+    ops_open();
     check(generator_find("template") && generator_find("template")->propose == template_propose);
     check(generator_find("external") && !generator_find("external")->propose && !generator_find("external")->attempt);
     check(generator_find("llm") && generator_find("llm")->attempt && !generator_find("magic"));
@@ -577,10 +320,6 @@ int main(void)
     test_ends();
     test_repeats();
     test_retest();
-    test_avoids();
-    test_spills();
-    test_static_resources();
-    test_no_room();
     test_shapes();
     op_set_done(&ops);
     return test_done();

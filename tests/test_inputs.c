@@ -199,22 +199,84 @@ static void test_beyond(void)
     const int k = op_tensor_index(s.op, "k"), lens = op_tensor_index(s.op, "lens");
     void *in[OP_MAX_TENSORS] = {0};
     const int regime = inputs_regime_index(s.op, "stale");
-    check(inputs_make(&s, tensors, regime, 5, in, &err));
     int empty = 0;
-    for (int b = 0; b < 6; b++) {
-        const int length = ((const int32_t *)in[lens])[b];
-        check(length >= 0 && length <= 9);
-        empty += length == 0;
-        for (int t = 0; t < 9; t++)
-            for (int i = 0; i < 8; i++)
-                check(isnan(dtype_load(DTYPE_BF16, in[k], (size_t)((b * 9 + t) * 8 + i))) == (t >= length));
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        inputs_free(s.op, in);
+        check(inputs_make(&s, tensors, regime, seed, in, &err));
+        for (int b = 0; b < 6; b++) {
+            const int length = ((const int32_t *)in[lens])[b];
+            check(length >= 0 && length <= 9);
+            empty += length == 0;
+            for (int t = 0; t < 9; t++)
+                for (int i = 0; i < 8; i++)
+                    check(isnan(dtype_load(DTYPE_BF16, in[k], (size_t)((b * 9 + t) * 8 + i))) == (t >= length));
+        }
     }
-    check_int(empty, 2);                                    /* a fifth of six, rounded up */
+    check(empty > 0);
     inputs_rotatable(s.op, tensors, regime, rotate);
     check(!rotate[k] && rotate[op_tensor_index(s.op, "q")]);
     inputs_rotatable(s.op, tensors, 0, rotate);
     check(rotate[k]);
     inputs_free(s.op, in);
+}
+
+/* One number for each index of a dimension, evenly from end to end. */
+static void test_slope(void)
+{
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    void *in[OP_MAX_TENSORS] = {0};
+    shape_of("{\"op\":\"quant_fp8_per_token\",\"axes\":{\"R\":3,\"N\":64},\"dtypes\":{\"io\":\"f32\"}}", &s, tensors);
+    check(inputs_make(&s, tensors, inputs_regime_index(s.op, "falling"), 5, in, &err));
+    const float *x = in[0];
+    for (int i = 0; i < 3 * 64; i++)
+        check(fabs((double)x[i] - (-8 + 8.015625 / 63 * (i % 64))) < 1e-5);
+    inputs_free(s.op, in);
+    shape_of("{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":2,\"HK\":2,\"d\":4,\"T\":9}}", &s, tensors);
+    const int k = op_tensor_index(s.op, "k"), regime = inputs_regime_index(s.op, "rising");
+    bool rotate[OP_MAX_TENSORS];
+    check(inputs_make(&s, tensors, regime, 5, in, &err));
+    for (int i = 0; i < 2 * 9 * 8; i++)
+        check(dtype_load(DTYPE_BF16, in[k], (size_t)i) == -32 + 8 * (i / 8 % 9));
+    inputs_rotatable(s.op, tensors, regime, rotate);
+    check(!rotate[k]);
+    inputs_free(s.op, in);
+}
+
+/* Masked logits: each row has its own part of them. */
+static void test_masked(void)
+{
+    struct shape s;
+    struct tensor tensors[OP_MAX_TENSORS];
+    struct err err = {0};
+    shape_of("{\"op\":\"topk_softmax\",\"axes\":{\"R\":400,\"E\":64,\"k\":4},\"dtypes\":{\"io\":\"bf16\"}}", &s, tensors);
+    static const struct { const char *regime; int least_whole, most_whole, least_free, most_free, least, most; } wanted[] = {
+        {"masked", 0, 20, 1, 40, 11500, 14100}, {"blank", 230, 300, 0, 0, 24900, 25550}, {"typical", 0, 0, 400, 400, 0, 0}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        void *in[OP_MAX_TENSORS] = {0};
+        bool rotate[OP_MAX_TENSORS];
+        int whole = 0, none = 0, all = 0;
+        const int regime = inputs_regime_index(s.op, wanted[i].regime);
+        check(inputs_make(&s, tensors, regime, 5, in, &err));
+        for (int r = 0; r < 400; r++) {
+            int masked = 0;
+            for (int e = 0; e < 64; e++) {
+                const double x = dtype_load(DTYPE_BF16, in[0], (size_t)(r * 64 + e));
+                check(isfinite(x) || x == -INFINITY);
+                masked += x == -INFINITY;
+            }
+            whole += masked == 64;
+            none += masked == 0;
+            all += masked;
+        }
+        check(whole >= wanted[i].least_whole && whole <= wanted[i].most_whole);
+        check(none >= wanted[i].least_free && none <= wanted[i].most_free);
+        check(all >= wanted[i].least && all <= wanted[i].most);
+        inputs_rotatable(s.op, tensors, regime, rotate);
+        check(rotate[0] == (wanted[i].most == 0));
+        inputs_free(s.op, in);
+    }
 }
 
 static void test_round_trip(void)
@@ -261,6 +323,14 @@ static void test_refused(void)
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":-1}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/for/f16/std"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":1,\"for\":{}}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "once"},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"for\":{\"f16\":{\"dist\":\"normal\",\"std\":2}}},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"slope\",\"from\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "\"to\" is missing"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"slope\",\"from\":1,\"to\":2,\"along\":99},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/along"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"slope\",\"low\":1,\"to\":2},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/low"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"masked\":0.5},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/masked"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"masked\":[0.5,0.25]},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/masked"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"masked\":[0,\"1\"]},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", "/x/masked"},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"normal\",\"std\":1,\"masked\":[0,2]},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
+        {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"slope\",\"from\":1,\"to\":-2},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
         {"{\"t\":{\"inputs\":{\"x\":{\"dist\":\"constant\",\"value\":1},\"weight\":{\"dist\":\"constant\",\"value\":1}}}}", NULL},
     };
     const struct op *op = op_set_find(&ops, "rmsnorm");
@@ -293,6 +363,8 @@ int main(void)
     test_gaps();
     test_indices();
     test_beyond();
+    test_slope();
+    test_masked();
     test_round_trip();
     test_refused();
     op_set_done(&ops);

@@ -168,6 +168,14 @@ static void contradictions_go_by_evidence(struct layer *l)
     bench.estimates = false;
 }
 
+/* As a restart of the service: all that counts comes from the store. */
+static void layer_reopen(struct layer *l, const struct know_config *config)
+{
+    l->config = *config;
+    layer_down(l);
+    layer_up(l);
+}
+
 /* Whoever sends lessons that contradict does not keep the judge busy. */
 static void measurements_have_a_limit(struct layer *l)
 {
@@ -190,6 +198,31 @@ static void measurements_have_a_limit(struct layer *l)
     for (size_t round = 0; round < sizeof calls / sizeof *calls; round++) {
         check_int(consolidate(l), 0);
         check_int(bench.calls, calls[round]);
+    }
+    /* a restart does not begin the day anew; one judgement more a day is one more */
+    const struct know_config config = l->know->config;
+    const int64_t measured = l->know->day_measured;
+    layer_reopen(l, &config);
+    check_int(l->know->day_measured, measured);
+    check_int(consolidate(l), 0);
+    check_int(bench.calls, 5);
+    l->know->config.measure_day++;
+    check_int(consolidate(l), 0);
+    check_int(bench.calls, 6);
+    layer_reopen(l, &l->know->config);
+    check_int(consolidate(l), 0);
+    check_int(bench.calls, 6);
+    /* the next day is another; a day that has not come yet (the clock was set back) goes on */
+    static const struct { const char *day; int calls; } days[] = {{"2020-02-29", 8}, {"9999-12-31", 8}};
+    for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
+        struct err err = {0};
+        struct store_batch *b = store_batch_new();
+        cleanup(json) json_t *doc = json_pack("{s:s,s:I}", "day", days[i].day, "count", (json_int_t)l->know->config.measure_day);
+        store_put(b, STORE_META, "lessons.measured", NULL, doc);
+        check(store_commit(l->store, b, NULL, &err));
+        layer_reopen(l, &l->know->config);
+        check_int(consolidate(l), 0);
+        check_int(bench.calls, days[i].calls);
     }
     l->know->config.measure_day = 0;     /* and none for what follows */
     bench.fails = false;

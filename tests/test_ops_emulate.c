@@ -329,7 +329,7 @@ static void test_mistakes(void)
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "other_at < at", "other_at > at"},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "chosen / total", "chosen"},
         {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":64,\"k\":8}}", "expf(best - largest)", "expf(best)"},
-        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":70,\"k\":4}}", "i * 32 + lane < E ?", "i * 32 + lane < E - 1 ?"},
+        {"{\"op\":\"topk_softmax\",\"axes\":{\"R\":5,\"E\":70,\"k\":4}}", "x[i] = i * 32 + lane < E ?", "x[i] = i * 32 + lane < E - 1 ?"},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "k < WARPS; k++)", "k < WARPS - 1; k++)"},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "a[u][t][0].z, a[u][t][1].z", "a[u][t][1].z, a[u][t][0].z"},
         {"{\"op\":\"gemm_nt\",\"axes\":{\"M\":5,\"N\":40,\"K\":512}}", "i < M * ROWS;", "i < M * ROWS - 1;"},

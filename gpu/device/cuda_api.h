@@ -108,6 +108,8 @@ struct device_program {
 
 /* Restores or poisons a list of pieces in one launch, on the device's stream. Fills in first_chunk. */
 bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err) MUST_CHECK;
+/* The same with another of the kernels that work on pieces; to: as of helper_pieces. */
+bool helper_each(struct device *d, CUfunction f, struct piece *pieces, int count, CUdeviceptr to, struct err *err) MUST_CHECK;
 /* Numbers the chunks of a list for the card and leaves out what is empty; how many are left. */
 int pieces_number(struct piece *pieces, int count);
 /* Restores, compares or sums (into `to`) the pieces that lie at `list` on the card: `count` of a numbered list, from anywhere in it. */
@@ -145,15 +147,21 @@ bool guarded_intact(struct device *d, const struct guarded *g, const struct prog
 
 /* All buffers of one run. */
 struct memory { struct device *device; int count; struct guarded list[PROGRAM_MAX_BUFFERS]; };
-bool memory_make(const struct device_program *p, const void *const *tensors, uint64_t poison, enum device_place place, struct memory *ret,
-                 struct err *err) MUST_CHECK;
+/* held: by tensor; NULL: all rows of all. */
+bool memory_make(const struct device_program *p, const void *const *tensors, const struct device_held *held, uint64_t poison, enum device_place place,
+                 struct memory *ret, struct err *err) MUST_CHECK;
 void memory_done(struct memory *m);
 DEFINE_CLEANUP(memory, struct memory, memory_done(it))
 /* Other content for a buffer that has none of a launch's results in it: inputs, which are read-only otherwise. */
 bool guarded_fill(struct device *d, const struct guarded *g, const struct program_buffer *b, const void *content, struct err *err) MUST_CHECK;
 /* Copies the tensors that are asked for; whether what lies around the buffers, and the module's variables, are as they were. */
-bool memory_take(struct device_program *p, const struct memory *m, uint64_t poison, void **tensors, bool *ret_intact,
+bool memory_take(struct device_program *p, const struct memory *m, const struct device_held *held, uint64_t poison, void **tensors, bool *ret_intact,
                  struct device_fault *fault, struct err *err) MUST_CHECK;
+
+/* A tensor of which rows are held (cuda_held.c): cleared, with the rows in their places; the rows as they are now; *ret_byte is the first that is not zero between them, -1 none. */
+bool held_put(struct device *d, CUdeviceptr at, size_t bytes, const struct device_held *h, const void *rows, struct err *err) MUST_CHECK;
+bool held_take(struct device *d, CUdeviceptr at, const struct device_held *h, void *rows, struct err *err) MUST_CHECK;
+bool held_intact(struct device *d, CUdeviceptr at, size_t bytes, const struct device_held *h, int64_t *ret_byte, struct err *err) MUST_CHECK;
 
 /* Variables of the module, by the names that its PTX has: cuda_variables.c. */
 bool variables_find(struct device_program *p, const struct ptx_module *m, struct err *err) MUST_CHECK;

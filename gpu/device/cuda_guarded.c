@@ -118,15 +118,23 @@ void memory_done(struct memory *m)
     spent_add(SPENT_FREE, from_ns);
 }
 
-bool memory_make(const struct device_program *p, const void *const *tensors, uint64_t poison, enum device_place place, struct memory *ret,
-                 struct err *err)
+static const struct device_held *held_of(const struct device_program *p, const struct device_held *held, int buffer)
+{
+    return held && buffer < p->tensor_count && held[buffer].rows ? &held[buffer] : NULL;
+}
+
+bool memory_make(const struct device_program *p, const void *const *tensors, const struct device_held *held, uint64_t poison, enum device_place place,
+                 struct memory *ret, struct err *err)
 {
     const int64_t from_ns = clock_mono_ns();
     *ret = (struct memory){.device = p->device};
     for (int i = 0; i < p->buffer_count; i++) {
-        const void *content = p->buffers[i].output ? NULL : tensors[i];
+        const struct program_buffer *b = &p->buffers[i];
+        const struct device_held *h = held_of(p, held, i);
+        const void *content = b->output ? NULL : tensors[i];
         ret->count = i + 1;
-        if (!make(p->device, &p->buffers[i], poison, place, content, &ret->list[i], err))
+        if (!make(p->device, b, poison, place, h ? NULL : content, &ret->list[i], err)
+            || (h && !held_put(p->device, ret->list[i].address, (size_t)b->bytes, h, content, err)))
             return err_wrap(err, "memory of %s", p->buffers[i].name);
     }
     if (!CU(err, cuStreamSynchronize, p->device->stream))       /* everything is there before its access changes */
@@ -138,7 +146,20 @@ bool memory_make(const struct device_program *p, const void *const *tensors, uin
     return true;
 }
 
-bool memory_take(struct device_program *p, const struct memory *m, uint64_t poison, void **tensors, bool *ret_intact,
+/* The rows, and whether all else of a tensor that may be written is still zero. */
+static bool take_rows(struct device_program *p, int t, const struct guarded *g, const struct device_held *h, void *rows, struct device_fault *fault, struct err *err)
+{
+    const struct program_buffer *b = &p->buffers[t];
+    int64_t byte = -1;
+    if (b->writable && !held_intact(p->device, g->address, (size_t)b->bytes, h, &byte, err))
+        return false;
+    if (byte >= 0)
+        return fault_set(fault, VERDICT_INPUT_MODIFIED, json_pack("{s:s,s:I,s:I}", "buffer", b->name, "offset_bytes", (json_int_t)byte, "row", (json_int_t)(byte / h->row_bytes)),
+                         "%s changes at byte %lld, in row %lld, which no index names", b->name, (long long)byte, (long long)(byte / h->row_bytes));
+    return !rows || held_take(p->device, g->address, h, rows, err);
+}
+
+bool memory_take(struct device_program *p, const struct memory *m, const struct device_held *held, uint64_t poison, void **tensors, bool *ret_intact,
                  struct device_fault *fault, struct err *err)
 {
     const int64_t from_ns = clock_mono_ns();
@@ -148,7 +169,10 @@ bool memory_take(struct device_program *p, const struct memory *m, uint64_t pois
         if (p->buffers[i].writable && !guarded_intact(p->device, &m->list[i], &p->buffers[i], poison, &intact, err))
             return false;
         *ret_intact = *ret_intact && intact;
-        if (i < p->tensor_count && tensors && tensors[i] && p->buffers[i].bytes &&
+        const struct device_held *h = held_of(p, held, i);
+        if (h && (!take_rows(p, i, &m->list[i], h, tensors ? tensors[i] : NULL, fault, err) || fault->code != VERDICT_OK))
+            return fault->code != VERDICT_OK;
+        if (!h && i < p->tensor_count && tensors && tensors[i] && p->buffers[i].bytes &&
             !CU(err, cuMemcpyDtoH, tensors[i], m->list[i].address, (size_t)p->buffers[i].bytes))
             return false;
     }

@@ -67,6 +67,11 @@ bool helper_pieces(struct device *d, CUfunction f, CUdeviceptr list, const struc
 
 bool helper_restore(struct device *d, struct piece *pieces, int count, struct err *err)
 {
+    return helper_each(d, d->restore, pieces, count, 0, err);
+}
+
+bool helper_each(struct device *d, CUfunction f, struct piece *pieces, int count, CUdeviceptr to, struct err *err)
+{
     int kept = pieces_number(pieces, count);
     size_t bytes = (size_t)kept * sizeof *pieces;
     if (!kept)
@@ -80,5 +85,5 @@ bool helper_restore(struct device *d, struct piece *pieces, int count, struct er
             return false;
         d->pieces_bytes = bytes;
     }
-    return helper_upload(d, d->pieces, pieces, bytes, err) && helper_pieces(d, d->restore, d->pieces, pieces, kept, 0, err);
+    return helper_upload(d, d->pieces, pieces, bytes, err) && helper_pieces(d, f, d->pieces, pieces, kept, to, err);
 }

@@ -45,7 +45,7 @@ static bool begin(struct device_program *p, const struct device_probe *how, stru
     struct device *d = p->device;
     struct cuda_series *s = p->series = xalloc(sizeof *s);
     *s = (struct cuda_series){.device = d, .memory = {.device = d}, .poison = how->poison, .tensor_count = p->tensor_count};
-    if (!memory_make(p, how->tensors, how->poison, how->place, &s->memory, err))
+    if (!memory_make(p, how->tensors, NULL, how->poison, how->place, &s->memory, err))
         return false;
     for (int i = 0; i < p->buffer_count; i++)
         s->addresses[i] = s->memory.list[i].address;
@@ -177,5 +177,5 @@ bool cuda_probe(struct device_program *p, const struct device_probe *how, struct
     spent_add(SPENT_LAUNCH, from_ns);
     if (fault->code != VERDICT_OK)
         return true;
-    return compare(p, ret, err) && memory_take(p, &p->series->memory, p->series->poison, ret->tensors, &ret->guards_intact, fault, err);
+    return compare(p, ret, err) && memory_take(p, &p->series->memory, NULL, p->series->poison, ret->tensors, &ret->guards_intact, fault, err);
 }

@@ -226,7 +226,7 @@ static bool make_ranges(struct session *s, struct err *err)
 static bool make_memory(struct session *s, const struct device_profile *how, struct err *err)
 {
     struct device *d = s->p->device;
-    if (!memory_make(s->p, how->tensors, how->poison, DEVICE_AT_START, &s->memory, err))
+    if (!memory_make(s->p, how->tensors, NULL, how->poison, DEVICE_AT_START, &s->memory, err))
         return false;
     for (int i = 0; i < s->p->buffer_count; i++) {
         const struct program_buffer *b = &s->p->buffers[i];

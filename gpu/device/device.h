@@ -54,8 +54,17 @@ struct device_load {
  * multiple of the contract's alignment (on sim AT_END is that too).
  */
 enum device_place { DEVICE_AT_END, DEVICE_AT_START, DEVICE_ODD };
+/* Of a tensor of many rows those that hold something, ascending; all else is zeros and must stay so. What the caller gives and gets are these rows. */
+struct device_held { const int64_t *rows; int64_t count, row_bytes; };      /* rows NULL: all are there */
+/*
+ * sim: what an axis of so many more rows would look like to a kernel, without the memory. Rows behind the first of the tensors that are
+ * `held` lie that many rows further on, with nothing between; the indices above zero of those that are `points` are that much larger,
+ * and so is the axis where a plan hands it over. Results come back as they would without.
+ */
+struct device_far { int axis; int64_t rows; bool held[OP_MAX_TENSORS], points[OP_MAX_TENSORS]; };
 struct device_run {
     const void *const *tensors;     /* initial bytes by tensor; NULL for an output (it holds poison) */
+    const struct device_held *held; /* by tensor; NULL: all rows of all */
     uint64_t poison;                /* pattern of outputs, workspaces and the space around */
     enum device_place place;
     bool scrub;                     /* cuda: before it shared memory, registers and frames get a pattern that the poison decides */
@@ -67,10 +76,11 @@ struct device_run {
     int threads;                    /* sim: host threads */
     /*
      * sim: thread instructions of a launch beyond which a sample of its blocks must do (ptx_sample); 0: all run. What the first run of a
-     * program takes, all later ones take.
+     * program takes, all later ones take, others of them where the seed is another one.
      */
     uint64_t sample_budget, sample_seed;
     int64_t sample_cpu_ns;          /* the same of CPU time: an instruction of a matrix unit takes long */
+    const struct device_far *far;   /* sim, where all blocks run; NULL: no */
 };
 /* What a line of the source did in one step, as the emulator counted it: of all steps those with the most instructions, those first. */
 #define DEVICE_MAX_LINES 12
@@ -82,14 +92,14 @@ struct device_line {
 #undef X
 };
 struct device_run_result {
-    void **tensors;                 /* the caller's arrays, by tensor, `bytes` long each: content after the run (inputs too) */
+    void **tensors;                 /* the caller's arrays, by tensor, `bytes` long each (of the rows that are held): content after the run (inputs too) */
     int step_count;
     struct ptx_counts counts[PLAN_MAX_STEPS];    /* sim only, by step */
     int line_count;                              /* sim only: of the first run that counted in depth */
     struct device_line lines[DEVICE_MAX_LINES];
     bool guards_intact;             /* nothing outside a buffer changed (cuda; on sim a stray access is a fault already) */
     bool sampled;                   /* sim: not all blocks ran (counts[].blocks did): outputs are as far written as these wrote them. Then: */
-    uint8_t *tags[OP_MAX_TENSORS];  /* by element of what is not an input: who stored it, DEVICE_TAG; 0 nobody. The caller's */
+    uint8_t *tags[OP_MAX_TENSORS];  /* by element of what is not an input (of the rows that are held): who stored it, DEVICE_TAG; 0 nobody. The caller's */
     double drawn_bytes[PLAN_MAX_STEPS][OP_MAX_TENSORS], drawn_squares[PLAN_MAX_STEPS][OP_MAX_TENSORS];   /* ptx_buffer's */
 };
 #define DEVICE_TAG(step, drawn) ((uint8_t)(1 + 2 * (step) + (drawn)))   /* of a step's blocks: those that run in any case, those that were drawn */

@@ -336,7 +336,7 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
 {
     struct device *d = p->device;
     cleanup(memory) struct memory m = {.device = d};
-    if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->poison, how->place, &m, err))
+    if (!cuda_alive(d, err) || !memory_make(p, how->tensors, how->held, how->poison, how->place, &m, err))
         return false;
     const int64_t from_ns = clock_mono_ns();
     if ((how->scrub && !scrub(d, (uint32_t)rng_mix(how->poison), p->local_bytes, err)) || !CU(err, cuStreamSynchronize, d->stream))
@@ -347,7 +347,7 @@ static bool cuda_run(struct device_program *p, const struct device_run *how, str
         return false;
     spent_add(SPENT_LAUNCH, launch_ns);
     ret->step_count = p->plan.step_count;
-    return fault->code != VERDICT_OK || memory_take(p, &m, how->poison, ret->tensors, &ret->guards_intact, fault, err);
+    return fault->code != VERDICT_OK || memory_take(p, &m, how->held, how->poison, ret->tensors, &ret->guards_intact, fault, err);
 }
 
 const struct device_ops device_cuda = {

@@ -7,6 +7,8 @@
  *   cc          {"do":"cc","cc":"/usr/bin/...","source"} -> {"ok","log"} + "reference.so" if ok
  *   triton      {"do":"triton","python","request":{...candidate_triton},"source"} -> {"began","end":"exit"|"signal"|"wall","code","cpu_ns",
  *               "ok","made":{...plan_take_triton}|null,"log"} + "kernel.ptx" if ok. began: the source ran, so that what failed is its own
+ *               "held_axis" and "held_count" of "shape": of tensors that have this axis so many rows travel (gpu/judge/held.h), and a blob
+ *               "rows" after the inputs' memory says which; -1: all
  *   reference   {"do":"canaries","op_dir","shape","all","baseline"} (+ a blob "R.T" for each regime R and output T if baseline)
  *                   -> {"passed","baseline_right","text","caught","skipped","report"}
  *               {"do":"inputs"} + memory, {"do":"reference"} -> {}; the results are in the outputs' memory, as doubles
@@ -14,7 +16,7 @@
  *               {"do":"scan","declares"} + "kernel.ptx" -> {"refused":finding|null,"flags","uses","unsupported","kernels"}
  *               {"do":"load","plan","resources"|null,"cubin":bool} + "kernel.ptx" (+ "kernel.cubin") -> {"fault"|null}
  *               {"do":"inputs"} + memory -> {}
- *               {"do":"run",...} -> {"fault"|null,"guards_intact","inputs_intact","counts","lines","ns"}; outputs in their memory
+ *               {"do":"run",..,"far":{"axis","rows","held":[tensors],"points":[tensors]}|null} -> {"fault"|null,"guards_intact","inputs_intact","counts","lines","ns"}; outputs in their memory
  *               {"do":"probe","launches","again",...} -> {"fault"|null,"launches","differs",...}; outputs in their memory; without
  *               "launches" in the answer the device has no such thing
  *               {"do":"estimate"} -> {"ns","terms"}
@@ -34,6 +36,7 @@
 #pragma once
 #include "core/shape.h"
 #include "gpu/device/device.h"
+#include "gpu/judge/held.h"
 #include "gpu/judge/shared.h"
 #include "gpu/wire.h"
 
@@ -43,7 +46,10 @@ struct child_state {
     const struct device_ops *ops;       /* a test's, or NULL */
     struct op *op;
     struct shape shape;
-    struct tensor tensors[OP_MAX_TENSORS];
+    struct tensor tensors[OP_MAX_TENSORS];      /* as they travel: compact where `held` has an axis */
+    struct tensor full[OP_MAX_TENSORS];         /* as a kernel sees them */
+    struct held held;
+    int64_t *rows;                      /* of the inputs, held.count of them; NULL: all are there */
     struct shared in, out;              /* inputs to read, outputs to write: the supervisor's memory */
     void *inputs[OP_MAX_TENSORS];       /* into `in`; NULL for outputs */
     struct device *device;

@@ -19,7 +19,13 @@ static bool do_shape(struct child_state *s, const json_t *job, struct err *err)
                        faults.list[0].detail);
     enum shared_what what = json_bool(job, "doubles", false) ? SHARED_DOUBLES : SHARED_OUTPUTS;
     s->in = s->out = (struct shared)SHARED_NONE;
-    if (!shape_tensors(&s->shape, s->tensors, err) || !shared_receive(CHILD_FD, what, s->op, s->tensors, &s->out, err))
+    s->held = (struct held){.axis = (int)json_int(job, "held_axis", -1), .count = json_int(job, "held_count", 0)};
+    if (s->held.axis >= s->op->axis_count || s->held.count < 0 || (s->held.axis >= 0 && s->held.count > s->shape.axes[s->held.axis]))
+        return err_set(err, ERR_INTERNAL, "more rows than there are");
+    if (!shape_tensors(&s->shape, s->full, err))
+        return false;
+    held_tensors(&s->held, s->op, s->full, s->tensors);
+    if (!shared_receive(CHILD_FD, what, s->op, s->tensors, &s->out, err))
         return false;
     for (int t = 0; t < s->op->tensor_count; t++)
         s->outputs[t] =
@@ -27,10 +33,20 @@ static bool do_shape(struct child_state *s, const json_t *job, struct err *err)
     return child_answer(json_object(), err);
 }
 
+static bool take_rows(struct child_state *s, struct err *err)
+{
+    const size_t bytes = (size_t)s->held.count * sizeof *s->rows;
+    if (s->held.axis < 0)
+        return true;
+    if (!s->rows)
+        s->rows = xalloc(bytes);
+    return wire_receive_blob(CHILD_FD, 0, "rows", s->rows, bytes, err) && (held_rows_fit(&s->held, &s->shape, s->rows) || err_set(err, ERR_INTERNAL, "these are no rows"));
+}
+
 static bool do_inputs(struct child_state *s, const json_t *job, struct err *err)
 {
     (void)job;
-    if (!shared_receive(CHILD_FD, SHARED_INPUTS, s->op, s->tensors, &s->in, err))
+    if (!shared_receive(CHILD_FD, SHARED_INPUTS, s->op, s->tensors, &s->in, err) || !take_rows(s, err))
         return false;
     for (int t = 0; t < s->op->tensor_count; t++)
         s->inputs[t] = s->op->tensors[t].role == OP_OUTPUT ? NULL : s->in.base + s->in.offsets[t];

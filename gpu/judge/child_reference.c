@@ -10,7 +10,7 @@ bool child_do_reference(struct child_state *s, const json_t *job, struct err *er
     double *results[OP_MAX_TENSORS] = {0};
     if (!s->in.base)
         return err_set(err, ERR_INTERNAL, "reference before inputs");
-    if (!reference_run(&s->shape, s->tensors, (const void *const *)s->inputs, results, err))
+    if (!reference_run_held(&s->shape, s->full, &s->held, s->rows, (const void *const *)s->inputs, results, err))
         return false;
     for (int t = 0; t < s->op->tensor_count; t++) {
         if (results[t])

@@ -180,7 +180,7 @@ bool child_do_load(struct child_state *s, const json_t *job, struct err *err)
         s->ops->unload(steal(&s->program));
     s->ran = false;
     const struct device_load what = {
-        .shape = &s->shape, .tensors = s->tensors, .plan = &s->plan, .ptx = buf_cstr(&s->ptx), .ptx_bytes = s->ptx.size,
+        .shape = &s->shape, .tensors = s->full, .plan = &s->plan, .ptx = buf_cstr(&s->ptx), .ptx_bytes = s->ptx.size,
         .cubin = with_cubin ? s->cubin.data : NULL, .cubin_bytes = with_cubin ? s->cubin.size : 0,
         .resources = with_resources ? s->resources : NULL,
     };
@@ -250,12 +250,41 @@ static bool send_tags(struct child_state *s, struct err *err)
     return ok;
 }
 
+/* By tensor, which of its rows are there. */
+static const struct device_held *held_by_tensor(const struct child_state *s, struct device_held ret[OP_MAX_TENSORS])
+{
+    for (int t = 0; t < s->op->tensor_count; t++)
+        ret[t] = held_is(&s->held, s->op, t) ? (struct device_held){s->rows, s->held.count, held_row_bytes(&s->full[t])} : (struct device_held){NULL};
+    return s->held.axis >= 0 ? ret : NULL;
+}
+
+static void take_list(const json_t *list, bool *ret)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(list, i, item)
+        if (json_integer_value(item) >= 0 && json_integer_value(item) < OP_MAX_TENSORS)
+            ret[json_integer_value(item)] = true;
+}
+
+static struct device_far far_of(const json_t *doc)
+{
+    struct device_far far = {.axis = (int)json_int(doc, "axis", -1), .rows = json_int(doc, "rows", 0)};
+    take_list(json_object_get(doc, "held"), far.held);
+    take_list(json_object_get(doc, "points"), far.points);
+    return far;
+}
+
 bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
 {
     if (!child_loaded(s, err))
         return false;
+    struct device_held held[OP_MAX_TENSORS];
+    const struct device_far far = far_of(json_object_get(job, "far"));
     const struct device_run how = {
+        .far = far.rows > 0 ? &far : NULL,
         .tensors = (const void *const *)s->inputs,
+        .held = held_by_tensor(s, held),
         .poison = child_u64(job, "poison"),
         .place = place_of(job),
         .scrub = json_bool(job, "scrub", true),

@@ -16,20 +16,20 @@ static struct sandbox_limits limits_of(enum sandbox_role role)
     /* Threads count as processes: the emulator's. Files: libraries, headers, the driver's device nodes. */
     switch (role) {
     case SANDBOX_COMPILE:
-        return (struct sandbox_limits){LIMIT_COMPILE_CPU_SECONDS, LIMIT_COMPILE_MEMORY_BYTES, 0, 64, 32};
+        return (struct sandbox_limits){LIMIT_COMPILE_CPU_SECONDS, LIMIT_COMPILE_MEMORY_BYTES, 0, 64, 32, 0};
     case SANDBOX_REFERENCE:
-        return (struct sandbox_limits){LIMIT_REFERENCE_CPU_SECONDS, LIMIT_REFERENCE_MEMORY_BYTES, 0, 32, 8};
+        return (struct sandbox_limits){LIMIT_REFERENCE_CPU_SECONDS, LIMIT_REFERENCE_MEMORY_BYTES, 0, 32, 8, 0};
     case SANDBOX_RUN_CUDA:
-        return (struct sandbox_limits){LIMIT_RUN_CUDA_CPU_SECONDS, LIMIT_RUN_CUDA_MEMORY_BYTES, 0, 128, 64};
+        return (struct sandbox_limits){LIMIT_RUN_CUDA_CPU_SECONDS, LIMIT_RUN_CUDA_MEMORY_BYTES, 0, 128, 64, 0};
     case SANDBOX_CC:
-        return (struct sandbox_limits){LIMIT_CC_CPU_SECONDS, LIMIT_CC_MEMORY_BYTES, LIMIT_CC_FILE_BYTES, 64, 32};
+        return (struct sandbox_limits){LIMIT_CC_CPU_SECONDS, LIMIT_CC_MEMORY_BYTES, LIMIT_CC_FILE_BYTES, 64, 32, 0};
     case SANDBOX_TRITON:
-        return (struct sandbox_limits){LIMIT_TRITON_CPU_SECONDS, LIMIT_TRITON_MEMORY_BYTES, LIMIT_TRITON_FILE_BYTES, 256, 64};
+        return (struct sandbox_limits){LIMIT_TRITON_CPU_SECONDS, LIMIT_TRITON_MEMORY_BYTES, LIMIT_TRITON_FILE_BYTES, 256, 64, 0};
     case SANDBOX_RUN_SIM:
     case SANDBOX_ROLE_COUNT:
         break;
     }
-    return (struct sandbox_limits){LIMIT_RUN_SIM_CPU_SECONDS, LIMIT_RUN_SIM_MEMORY_BYTES, 0, 32, 256};
+    return (struct sandbox_limits){LIMIT_RUN_SIM_CPU_SECONDS, LIMIT_RUN_SIM_MEMORY_BYTES, 0, 32, 256, 0};
 }
 
 int level_rank(const char *level)
@@ -47,6 +47,8 @@ bool child_start(struct child_watch *w, enum sandbox_role role, const char *whos
     struct child c = {.role = role, .whose = whose, .limits = limits_of(role), .nonce = random_u64()};
     if ((role == SANDBOX_COMPILE || role == SANDBOX_TRITON) && w->compile_cpu_seconds)
         c.limits.cpu_seconds = w->compile_cpu_seconds;
+    if (role == SANDBOX_RUN_SIM || role == SANDBOX_REFERENCE)
+        c.limits.holes_bytes = w->holes_bytes;
     if (!sandbox_spawn(role, &c.limits, paths, env, &c.process, err))
         return err_wrap(err, "starting the %s child of the %s", sandbox_role_name(role), whose);
     fcntl(c.process.fd, F_SETFL, fcntl(c.process.fd, F_GETFL) | O_NONBLOCK);

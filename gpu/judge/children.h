@@ -15,6 +15,7 @@ struct child_watch {                    /* shared by all children of a judgement
     void *ctx;
     const char *level_needed;           /* of the sandbox: a child that reached less gets no work */
     int64_t compile_cpu_seconds;        /* 0: the table's */
+    int64_t holes_bytes;                /* address space beyond the table's, of emulators and references that are started now: tensors that are mostly holes */
     unsigned layers;                    /* what all children so far reached */
     bool any;
     int asked;                          /* jobs that children have and have not answered */

@@ -187,6 +187,7 @@ static void fill_beyond(const struct tensor *t, void *data, const struct tensor 
 }
 
 #define FEW_VALUES 16
+#define REACHED_PART 16
 
 static bool reaches(struct dist *d, int64_t elements)
 {
@@ -197,7 +198,22 @@ static bool reaches(struct dist *d, int64_t elements)
         for (int64_t i = 0; i < count; i++)
             most = run[i] > most ? run[i] : most;
     }
-    return most >= (double)(d->first + d->range - d->range / 8);
+    return most >= (double)(d->first + d->range - d->range / REACHED_PART);
+}
+
+bool inputs_address(const struct shape *s, const struct tensor *tensors, int t, int axis)
+{
+    struct shape more = *s;
+    more.axes[axis]++;
+    if (tensors[t].spec->role != OP_INPUT || dtype_is_float(tensors[t].dtype))
+        return false;
+    for (int r = 0; r < inputs_regime_count(s->op); r++) {
+        const json_t *how = dist_in(dist_of(s->op, regime_at(s->op, r, NULL), tensors[t].spec->name), tensors[t].dtype);
+        struct dist a = {.first = 0}, b = {.first = 0};
+        if (how && dist_parse(s, &tensors[t], how, &a, NULL) && dist_parse(&more, &tensors[t], how, &b, NULL) && (a.first != b.first || a.range != b.range))
+            return true;
+    }
+    return false;
 }
 
 bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed)
@@ -264,6 +280,6 @@ void inputs_rotatable(const struct op *op, const struct tensor *tensors, int reg
     const json_t *doc = regime_at(op, regime, NULL);
     for (int t = 0; t < op->tensor_count; t++) {
         const json_t *how = tensors[t].spec->role == OP_OUTPUT ? NULL : dist_in(dist_of(op, doc, tensors[t].spec->name), tensors[t].dtype);
-        ret_rotate[t] = how && dist_independent(how) && !json_object_get(how, "beyond") && dtype_is_float(tensors[t].dtype) && values_dense(&tensors[t]);
+        ret_rotate[t] = how && dist_independent(how) && !json_object_get(how, "beyond") && !json_object_get(how, "masked") && dtype_is_float(tensors[t].dtype) && values_dense(&tensors[t]);
     }
 }

@@ -9,6 +9,7 @@
 #include "gpu/judge/audit_rules.h"
 #include "gpu/judge/children.h"
 #include "gpu/judge/compare.h"
+#include "gpu/judge/held.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/judge.h"
 #include "gpu/judge/limits.h"
@@ -104,8 +105,10 @@ struct judge {
     struct stage operator_folder;       /* the one place where a child sees it */
     bool exact_axes;                    /* the shape is ours: axes that are not keyed stay as they are given */
     struct shape shape;
-    struct tensor tensors[OP_MAX_TENSORS];
+    struct tensor tensors[OP_MAX_TENSORS];      /* as children and we hold them: compact, where there is an axis in `held` */
+    struct held held;                   /* of which rows are there at large values of an axis that does not key the shape; else none */
     struct shape wide;                  /* the same with large values of the axes that do not key it, drawn in secret; while `ranged` */
+    struct held wide_held;              /* what will be `held` then */
     bool ranged;
     struct toolkit_paths toolkit;
     struct python_paths *python;        /* once a side needs it */
@@ -116,6 +119,7 @@ struct judge {
     char why_this_card[200];            /* why the last occasion of a retest is not on another card than the first; "": it is, or there is none */
     bool on_card;
     struct judge_side sides[SIDES];
+    json_t *ended;                      /* which processes an occasion of a retest ran in, once they are gone; NULL: they are there. Owned */
     struct child reference;
     struct shared reference_out, scratch_in, spare_in;
     int regime_count;
@@ -182,7 +186,8 @@ bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, c
 json_t *judge_job(const char *what);
 
 /* ---- prepare.c: inputs and references ---- */
-void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
+void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew, and which blocks a sample takes */
+int64_t judge_keep_bytes(const struct judge *j);        /* of inputs and results that may wait for something in our memory */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
 bool regime_ahead(struct judge *j, int r, struct err *err);
@@ -229,6 +234,7 @@ struct run_order {
     bool check_races;
     bool explore;                       /* sim: lanes part at random; what the run counts is not kept */
     uint64_t instruction_limit;
+    const struct device_far *far;       /* sim: rows that are moved away; NULL: none. Not for a sample of the blocks */
 };
 bool run_start(struct judge *j, struct judge_side *s, enum sandbox_role role, struct err *err) MUST_CHECK;
 /* Says the shape to a child that was started, once. */
@@ -268,8 +274,8 @@ bool sampled_take(struct judge *j, struct judge_side *s, const json_t *answer, s
 /* After its outputs were copied: clears what nobody stored of them, which holds poison. */
 void sampled_clear(struct judge *j, struct judge_side *s);
 void sampled_forget(struct judge_side *s);
-/* Of a tensor: elements stored; those that the reference changes, and of them by who stored them. */
-struct sampled_cover { int64_t stored, changed, by_tag[DEVICE_TAGS]; };
+/* Of a tensor: elements stored, and by whom; those that the reference changes, and of them by who stored them. */
+struct sampled_cover { int64_t stored, changed, stored_by[DEVICE_TAGS], by_tag[DEVICE_TAGS]; };
 void sampled_count(const struct judge *j, int t, int regime, const uint8_t *written, struct sampled_cover *ret);
 /* Of how many blocks: {"steps","seed","why","smaller"}; new reference. */
 json_t *sampled_encode(const struct judge *j, const struct judge_side *s);

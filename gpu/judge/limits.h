@@ -16,9 +16,14 @@
     X(TENSOR_BYTES, 2048 * LIMIT_MIB, "of one tensor: travels in one frame to a child")                                                 \
     X(ALL_TENSOR_BYTES, 6144 * LIMIT_MIB, "of all tensors of a shape: one set lives here, one in a child, doubles in the reference")    \
     X(KEEP_BYTES, 512 * LIMIT_MIB, "inputs and reference results of all regimes are kept between phases below this, made again above")  \
-    X(RANGE_BYTES, 512 * LIMIT_MIB, "of all tensors where axes that do not key a shape are tried at large values, on a card")               \
-    X(RANGE_SIM_BYTES, 16 * LIMIT_MIB, "the same on the emulator: a second of a processor is 40 MiB")                                     \
+    X(KEEP_CARD_BYTES, 8192 * LIMIT_MIB, "the same with a card, which waits while they are made again; at most a sixteenth of the host")  \
+    X(RANGE_WHOLE_BYTES, 40960 * LIMIT_MIB, "of all tensors where axes that do not key a shape are tried at large values, most of them holes: 65536 states of half a MiB") \
+    X(RANGE_HOLES_BYTES, 98304 * LIMIT_MIB, "address space for them, beyond what a child else may have: as doubles, or twice in the emulator")  \
+    X(RANGE_BYTES, 512 * LIMIT_MIB, "of the rows that hold something of them, on a card")                                                \
+    X(RANGE_DENSE_BYTES, 128 * LIMIT_MIB, "of all tensors, on a card, where all rows count: a second of a processor is 40 MiB")             \
+    X(RANGE_SIM_BYTES, 16 * LIMIT_MIB, "what is held or all that counts, on the emulator")                                                \
     X(RANGE_SIM_RETEST_BYTES, 96 * LIMIT_MIB, "the same before a kernel is served, where less would not tell 8 bits")                     \
+    X(FAR_BYTES, 262144 * LIMIT_MIB, "of all tensors with such an axis, where its rows are only said to be there: the memory of the largest cards")  \
     X(COMPILE_CPU_SECONDS, 30, "NVRTC takes 0.3 s for a kernel with the usual headers")                                                 \
     X(COMPILE_WALL_NS, 60 * LIMIT_SECOND, "twice the CPU's, for a busy machine")                                                        \
     X(COMPILE_MEMORY_BYTES, 4096 * LIMIT_MIB, "address space; NVRTC maps about 1 GiB")                                                  \

@@ -3,6 +3,7 @@ add_library(proteus_numerics STATIC
   values.c
   distributions.c
   inputs.c
+  held.c
   reference.c
   compare.c
   compare_rules.c

@@ -3,9 +3,12 @@
  * they fit, else one at a time.
  */
 #include "core/clock.h"
+#include "core/rng.h"
 #include "gpu/judge/internal.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static int64_t bytes_of_regime(const struct judge *j)
 {
@@ -16,12 +19,37 @@ static int64_t bytes_of_regime(const struct judge *j)
     return sum;
 }
 
+/* What this host, or the control group that we are alone in, has; a large number where nobody says. */
+static int64_t host_memory_bytes(void)
+{
+    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t bytes = pages > 0 && page > 0 ? pages * page : INT64_MAX;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    long long most;
+    if (file && fscanf(file, "%18lld", &most) == 1 && most > 0 && most < bytes)
+        bytes = most;
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+/*
+ * With a card what is kept is made before it is held: what is not kept is made while it waits, a second for a regime of 100 MB. So there as
+ * much is kept as a sixteenth of the host allows.
+ */
+int64_t judge_keep_bytes(const struct judge *j)
+{
+    const int64_t part = host_memory_bytes() / 16, most = part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+    return j->on_card && most > LIMIT_KEEP_BYTES ? most : LIMIT_KEEP_BYTES;
+}
+
 void regimes_plan(struct judge *j)
 {
     regimes_clear(j);
-    j->keep_regimes = bytes_of_regime(j) <= LIMIT_KEEP_BYTES / j->regime_count;
+    j->keep_regimes = bytes_of_regime(j) <= judge_keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
+    j->sample_seed = random_u64();
     /* A poison is a pattern of 64 bits; two that differ in every byte. */
     j->poison[0] = random_u64() | 0x0101010101010101u;
     j->poison[1] = ~j->poison[0];
@@ -47,6 +75,10 @@ bool regime_make(struct judge *j, int r, struct err *err)
             g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
         free(made[t]);
     }
+    if (ok && j->held.axis >= 0) {
+        g->in.rows = xarray((size_t)j->held.count, sizeof *g->in.rows);
+        held_rows(&j->held, &j->shape, j->tensors, g->inputs, rng_mix(g->seed), g->in.rows);
+    }
     g->made = ok;
     return ok;
 }
@@ -62,6 +94,8 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
     json_put_str(job, "op_dir", j->operator_folder.dir);
     json_put(job, "shape", shape_encode(&j->shape));
     json_put_bool(job, "doubles", doubles);
+    json_put_int(job, "held_axis", j->held.axis);
+    json_put_int(job, "held_count", j->held.count);
     if (!out->base && !shared_make(doubles ? SHARED_DOUBLES : SHARED_OUTPUTS, j->op, j->tensors, out, err))
         return false;
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, out, true, err)
@@ -71,7 +105,9 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("inputs"), *answer = NULL;
+    BUG_ON((in->rows != NULL) != (j->held.axis >= 0));
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, in, false, err)
+           && (!in->rows || child_send_blob(c, "rows", in->rows, (size_t)j->held.count * sizeof *in->rows, err))
            && child_take(&j->watch, c, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err);
 }
 
@@ -154,6 +190,8 @@ static void regime_clear(struct judge *j, int r)
         free(g->reference[t]);
         free(g->baseline[t]);
     }
+    free(g->in.rows);
+    g->in.rows = NULL;
     if (j->spare_in.base)
         shared_done(&g->in);
     else

@@ -1,4 +1,7 @@
-/* Tensors become dense arrays of doubles; an inout tensor is one array that the reference changes in place. */
+/*
+ * Tensors become dense arrays of doubles; an inout tensor is one array that the reference changes in place. Where tensors have holes
+ * (held.h) theirs are as large as they say and as full as they are: the reference finds zeros between the rows that are held.
+ */
 #include "gpu/judge/reference.h"
 
 #include "gpu/judge/inputs.h"
@@ -12,53 +15,127 @@ typedef void reference_fn(const struct reference_call *call);
 
 DEFINE_CLEANUP(library, void *, if (*it) dlclose(*it))
 
-static bool check_size(const struct op *op, const struct tensor *tensors, struct err *err)
+/* What one call works on. */
+struct work {
+    const struct op *op;
+    const struct tensor *tensors;           /* as the reference sees them */
+    struct tensor compact[OP_MAX_TENSORS];  /* as inputs and results are: other than these only where rows are held */
+    const struct held *held;
+    const int64_t *rows;
+    const void *const *inputs;
+    struct reference_tensor arrays[OP_MAX_TENSORS];
+    double *results[OP_MAX_TENSORS];        /* of those with holes, of both results what is held */
+};
+
+static bool has_holes(const struct work *w, int t) { return held_is(w->held, w->op, t); }
+static size_t whole_bytes(const struct work *w, int t) { return (size_t)w->tensors[t].elements * sizeof(double); }
+
+static void work_done(struct work *w)
 {
+    for (int t = 0; t < w->op->tensor_count; t++) {
+        free(w->results[t]);
+        if (has_holes(w, t))
+            held_unmap(w->arrays[t].data, whole_bytes(w, t));
+        else
+            free(w->arrays[t].data);
+    }
+}
+DEFINE_CLEANUP(work, struct work, work_done(it))
+
+static bool check_size(const struct work *w, struct err *err)
+{
+    const struct op *op = w->op;
+    const struct tensor *tensors = w->tensors;
+    const int64_t most = w->held->axis < 0 ? REFERENCE_MAX_BYTES : REFERENCE_HELD_BYTES;
     int64_t bytes = 0;
     for (int t = 0; t < op->tensor_count; t++) {
-        int parts = tensors[t].spec->role == OP_INPUT ? 1 : op_results(op);
-        if (tensors[t].elements > (REFERENCE_MAX_BYTES - bytes) / (int64_t)sizeof(double) / parts)
+        int parts = tensors[t].spec->role == OP_INPUT || has_holes(w, t) ? 1 : op_results(op);
+        if (tensors[t].elements > (most - bytes) / (int64_t)sizeof(double) / parts)
             return err_set(err, ERR_TOO_LARGE, "the reference of %s would need more than %lld GiB for this shape", op->name,
-                           (long long)(REFERENCE_MAX_BYTES >> 30));
+                           (long long)(most >> 30));
         bytes += tensors[t].elements * (int64_t)sizeof(double) * parts;
     }
     return true;
 }
 
-/* Room for both results of an operator that has two; the reference writes the first part. */
-static void arrays_make(const struct op *op, const struct tensor *tensors, const void *const *inputs, struct reference_tensor *ret)
+/* Between the rows that are held, side by side in `compact`, and where they are in the whole. */
+static void rows_spread(const struct work *w, int t, const void *compact, double *whole)
 {
+    const int64_t row = w->tensors[t].elements / w->tensors[t].dims[0];
+    for (int64_t i = 0; i < w->held->count; i++)
+        values_gather(&w->compact[t], compact, i * row, row, whole + w->rows[i] * row);
+}
+
+static void rows_gather(const struct work *w, int t, const double *whole, double *ret)
+{
+    const size_t row = (size_t)(w->tensors[t].elements / w->tensors[t].dims[0]);
+    for (int64_t i = 0; i < w->held->count; i++)
+        memcpy(ret + (size_t)i * row, whole + (size_t)w->rows[i] * row, row * sizeof *ret);
+}
+
+static bool array_with_holes(struct work *w, int t, struct err *err)
+{
+    const bool keeps = w->tensors[t].spec->role != OP_INPUT;
+    w->arrays[t].data = held_map(whole_bytes(w, t));
+    if (!w->arrays[t].data)
+        return err_set(err, ERR_NO_SPACE, "no %zu bytes of address space for %s", whole_bytes(w, t), w->tensors[t].spec->name);
+    rows_spread(w, t, w->inputs[t], w->arrays[t].data);
+    if (keeps)
+        w->results[t] = xalloc_large(((size_t)w->compact[t].elements * (size_t)op_results(w->op) + 1) * sizeof(double));
+    return true;
+}
+
+/* Room for both results of an operator that has two; the reference writes the first part. */
+static bool arrays_make(struct work *w, struct err *err)
+{
+    const struct op *op = w->op;
     for (int t = 0; t < op->tensor_count; t++) {
-        const struct tensor *tensor = &tensors[t];
-        struct reference_tensor *to = &ret[t];
+        const struct tensor *tensor = &w->tensors[t];
+        struct reference_tensor *to = &w->arrays[t];
         to->name = tensor->spec->name;
         to->rank = tensor->rank;
         for (int d = 0; d < tensor->rank && d < REFERENCE_MAX_DIMS; d++)
             to->dims[d] = tensor->dims[d];
         to->elements = tensor->elements;
+        if (has_holes(w, t)) {
+            if (!array_with_holes(w, t, err))
+                return false;
+            continue;
+        }
         int parts = tensor->spec->role == OP_INPUT ? 1 : op_results(op);
         to->data = xalloc_large(((size_t)tensor->elements * (size_t)parts + 1) * sizeof(double));
         if (tensor->spec->role != OP_OUTPUT)
-            values_gather(tensor, inputs[t], 0, tensor->elements, to->data);
+            values_gather(tensor, w->inputs[t], 0, tensor->elements, to->data);
         else
             for (int64_t i = 0; i < tensor->elements; i++)
                 to->data[i] = NAN;
     }
+    return true;
+}
+
+static void keep_rows(struct work *w, int result)
+{
+    for (int t = 0; t < w->op->tensor_count; t++)
+        if (w->results[t])
+            rows_gather(w, t, w->arrays[t].data, w->results[t] + result * w->compact[t].elements);
 }
 
 /* Once more with what may be rounded between the steps; these results go behind the exact ones. */
-static void run_rounded(reference_fn *run, const struct op *op, const struct tensor *tensors, const void *const *inputs,
-                        struct reference_call call, const struct reference_tensor *exact, enum dtype between)
+static void run_rounded(reference_fn *run, struct work *w, struct reference_call call, enum dtype between)
 {
     struct reference_tensor arrays[OP_MAX_TENSORS] = {0};
-    memcpy(arrays, exact, sizeof arrays);
-    for (int t = 0; t < op->tensor_count; t++) {
-        const struct tensor *tensor = &tensors[t];
+    memcpy(arrays, w->arrays, sizeof arrays);
+    for (int t = 0; t < w->op->tensor_count; t++) {
+        const struct tensor *tensor = &w->tensors[t];
         if (tensor->spec->role == OP_INPUT)
             continue;
+        if (has_holes(w, t)) {
+            rows_spread(w, t, w->inputs[t], arrays[t].data);
+            continue;
+        }
         arrays[t].data += tensor->elements;
         if (tensor->spec->role == OP_INOUT)
-            values_gather(tensor, inputs[t], 0, tensor->elements, arrays[t].data);
+            values_gather(tensor, w->inputs[t], 0, tensor->elements, arrays[t].data);
         else
             for (int64_t i = 0; i < tensor->elements; i++)
                 arrays[t].data[i] = NAN;
@@ -68,19 +145,28 @@ static void run_rounded(reference_fn *run, const struct op *op, const struct ten
     run(&call);
 }
 
-static bool check_finite(const struct op *op, const struct reference_tensor *t, struct err *err)
+static bool check_finite(const struct op *op, const struct tensor *t, const double *data, struct err *err)
 {
     for (int64_t i = 0; i < t->elements * op_results(op); i++)
-        if (!isfinite(t->data[i]))
+        if (!isfinite(data[i]))
             return err_set(err, ERR_INTERNAL, "the reference of %s gives %f at element %lld of %s: unwritten, or outside what doubles hold",
-                           op->name, t->data[i], (long long)(i % t->elements), t->name);
+                           op->name, data[i], (long long)(i % t->elements), t->spec->name);
     return true;
 }
 
 bool reference_run(const struct shape *s, const struct tensor *tensors, const void *const *inputs, double **ret_arrays, struct err *err)
 {
+    static const struct held all = HELD_NONE;
+    return reference_run_held(s, tensors, &all, NULL, inputs, ret_arrays, err);
+}
+
+bool reference_run_held(const struct shape *s, const struct tensor *tensors, const struct held *held, const int64_t *rows, const void *const *inputs,
+                        double **ret_arrays, struct err *err)
+{
     const struct op *op = s->op;
-    if (!check_size(op, tensors, err))
+    cleanup(work) struct work w = {.op = op, .tensors = tensors, .held = held, .rows = rows, .inputs = inputs};
+    held_tensors(held, op, tensors, w.compact);
+    if (!check_size(&w, err))
         return false;
     cleanup(str) char *path = xfmt("%s/reference.so", op->dir);
     cleanup(library) void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -96,29 +182,29 @@ bool reference_run(const struct shape *s, const struct tensor *tensors, const vo
 
     struct reference_axis axes[OP_MAX_AXES];
     struct reference_scalar scalars[OP_MAX_SCALARS];
-    struct reference_tensor arrays[OP_MAX_TENSORS] = {0};
     for (int i = 0; i < op->axis_count; i++)
         axes[i] = (struct reference_axis){op->axes[i].name, s->axes[i]};
     for (int i = 0; i < op->scalar_count; i++)
         scalars[i] = (struct reference_scalar){op->scalars[i].name, op->scalars[i].value};
-    arrays_make(op, tensors, inputs, arrays);
+    if (!arrays_make(&w, err))
+        return false;
     const char *dtypes[OP_MAX_TENSORS];
     for (int t = 0; t < op->tensor_count; t++)
         dtypes[t] = dtype_name(tensors[t].dtype);
-    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, arrays, dtypes, NULL};
+    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, w.arrays, dtypes, NULL};
     run(&call);
-    if (op_results(op) > 1)
-        run_rounded(run, op, tensors, inputs, call, arrays, s->dtypes[op->between]);
-
-    bool finite = true;
-    for (int t = 0; t < op->tensor_count; t++)
-        finite = finite && (op->tensors[t].role == OP_INPUT || check_finite(op, &arrays[t], err));
-    for (int t = 0; t < op->tensor_count; t++) {
-        bool keep = finite && op->tensors[t].role != OP_INPUT;
-        if (!keep)
-            free(arrays[t].data);
-        if (finite)
-            ret_arrays[t] = keep ? arrays[t].data : NULL;
+    keep_rows(&w, 0);
+    if (op_results(op) > 1) {
+        run_rounded(run, &w, call, s->dtypes[op->between]);
+        keep_rows(&w, 1);
     }
-    return finite;
+    double **kept[OP_MAX_TENSORS];
+    for (int t = 0; t < op->tensor_count; t++) {
+        kept[t] = w.results[t] ? &w.results[t] : &w.arrays[t].data;
+        if (op->tensors[t].role != OP_INPUT && !check_finite(op, &w.compact[t], *kept[t], err))
+            return false;
+    }
+    for (int t = 0; t < op->tensor_count; t++)
+        ret_arrays[t] = op->tensors[t].role == OP_INPUT ? NULL : steal(kept[t]);
+    return true;
 }

@@ -3,9 +3,10 @@
  * The code in it is as trusted as the operator's folder.
  */
 #pragma once
-#include "core/shape.h"
+#include "gpu/judge/held.h"
 
 #define REFERENCE_MAX_BYTES ((int64_t)24 << 30)
+#define REFERENCE_HELD_BYTES ((int64_t)80 << 30)        /* of address space, of which what is held is memory */
 
 /*
  * inputs: by tensor, strided bytes as inputs_make gave them (NULL for outputs). ret_arrays: by tensor, `elements` doubles in
@@ -15,3 +16,9 @@
  * output unwritten or made it NaN or infinite.
  */
 bool reference_run(const struct shape *s, const struct tensor *tensors, const void *const *inputs, double **ret_arrays, struct err *err) MUST_CHECK;
+/*
+ * The same where tensors have holes (held.h): it sees them whole, inputs and results are the rows that are there. tensors: the whole ones.
+ * ERR_NO_SPACE: the host does not give so much address space.
+ */
+bool reference_run_held(const struct shape *s, const struct tensor *tensors, const struct held *held, const int64_t *rows, const void *const *inputs,
+                        double **ret_arrays, struct err *err) MUST_CHECK;

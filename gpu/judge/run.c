@@ -3,6 +3,7 @@
  * give, figures by their range, outputs by their exact size.
  */
 #include "core/clock.h"
+#include "core/rng.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>
@@ -281,6 +282,20 @@ void run_spoil(struct judge_side *s)
         memset(s->out.base + at, 0xa5, 8);
 }
 
+static json_t *far_encode(const struct device_far *far)
+{
+    if (!far)
+        return json_null();
+    json_t *held = json_array(), *points = json_array();
+    for (int t = 0; t < OP_MAX_TENSORS; t++) {
+        if (far->held[t])
+            json_array_append_new(held, json_integer(t));
+        if (far->points[t])
+            json_array_append_new(points, json_integer(t));
+    }
+    return json_pack("{s:i,s:I,s:o,s:o}", "axis", far->axis, "rows", (json_int_t)far->rows, "held", held, "points", points);
+}
+
 bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, const char *phase, struct verdict *v,
              struct err *err)
 {
@@ -309,9 +324,11 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
      * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
-    if (!card)
+    if (!card && !o->far)
         json_put_int(job, "sample_budget", j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
-    json_put(job, "sample_seed", judge_u64(j->sample_seed));
+    /* Each regime has a sample of its own: who is wrong in few blocks has as many more chances to be seen. */
+    json_put(job, "sample_seed", judge_u64(o->regime ? rng_mix(j->sample_seed + (uint64_t)o->regime) : j->sample_seed));
+    json_put(job, "far", far_encode(o->far));
     run_spoil(s);
     s->exploring = o->explore;
     s->run_regime = o->regime, s->run_poison = o->poison;

@@ -35,6 +35,7 @@ void shared_done(struct shared *s)
         close(s->fd);
     if (s->read_fd >= 0)
         close(s->read_fd);
+    free(s->rows);
     *s = (struct shared)SHARED_NONE;
 }
 

@@ -13,6 +13,7 @@ struct shared {
     char *base;
     size_t bytes;
     size_t offsets[OP_MAX_TENSORS];     /* by tensor; page-aligned */
+    int64_t *rows;                      /* where tensors are compact (held.h), of inputs: which rows these are. NULL: all */
 };
 #define SHARED_NONE {.fd = -1, .read_fd = -1}
 

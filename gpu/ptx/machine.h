@@ -48,6 +48,9 @@
 #define race_grid_open ptx_run_race_grid_open
 #define race_grid_close ptx_run_race_grid_close
 #define watch_row ptx_run_watch_row
+#define holes_touched ptx_run_holes_touched
+#define holes_store ptx_run_holes_store
+#define holes_count_sectors ptx_run_holes_count_sectors
 #define watch_lane ptx_run_watch_lane
 #define race_barrier ptx_run_race_barrier
 #define race_fence ptx_run_race_fence
@@ -67,6 +70,7 @@
 #define race_mbarrier ptx_run_race_mbarrier
 #define race_cluster_key ptx_run_race_cluster_key
 #define race_shared ptx_run_race_shared
+#define race_peer_begun ptx_run_race_peer_begun
 #define race_cluster_open ptx_run_race_cluster_open
 #define race_cluster_start ptx_run_race_cluster_start
 #define race_cluster_close ptx_run_race_cluster_close
@@ -121,7 +125,9 @@ struct region {                 /* a stretch of global addresses */
     const char *name;
     const struct past *past;    /* what launches did that may overlap with this one; NULL: nothing */
     const uint8_t *frozen;      /* one bit a byte that must not change; NULL: none */
-    bool writable, counted, watched;   /* watched: frozen or touched is there */
+    const struct ptx_held *held;       /* holes.c; NULL: no holes */
+    atomic_uint_fast32_t idle_stores;  /* to holes, that left them zero */
+    bool writable, counted, watched;   /* watched: frozen, held or touched is there */
     struct ptx_buffer *buffer;  /* the caller's; NULL: ours */
     uint8_t *tags;              /* by byte, who stored there; NULL: not kept */
     bool noted;                 /* there are tags, or stores of a cluster that is left out must be undone */
@@ -163,6 +169,7 @@ struct warp {
     /* race_order.c: what is known of other blocks; pending: what was read of them, pending_near: what warps of this block pass on */
     uint32_t horizon, pending_horizon, pending_near, taken_horizon, fence_horizon, fence_number;
     uint32_t actor, actor_clock, strong, strong_clock;
+    uint32_t peers;             /* blocks of the cluster that are known to have begun, by rank; race_peer.c */
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
@@ -204,7 +211,7 @@ struct block {
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
-    uint32_t sync_horizon, group, group_clock;
+    uint32_t sync_horizon, group, group_clock, sync_peers;
     bool any_fence, any_atomic, any_observed;
     bool started, done;
     struct cluster *cluster;
@@ -393,6 +400,8 @@ uint64_t race_cluster_key(const struct block *b, uint32_t phase);
 /* As race_check, for the shared memory of any block of the cluster. */
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
 bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset);
+/* Is it known to this warp that the other block of its cluster has begun? race_peer.c */
+bool race_peer_begun(struct warp *w, const struct block *peer);
 void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);
@@ -420,6 +429,11 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
 /* After a store that watch_row or watch_lane let pass: its bytes are there. */
 static inline void watch_stored(struct worker *k) { atomic_store_explicit(&k->storing, false, memory_order_release); }
 bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind, const uint8_t *value);
+
+/* Of a region with holes: whether one of these bytes lies in one, whether so much may be stored there, how many marked sectors its rows have. */
+bool holes_touched(const struct region *r, uint64_t offset, uint64_t bytes);
+bool holes_store(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, const uint8_t *value);
+uint64_t holes_count_sectors(const struct machine *m, const struct region *r, const uint64_t *marks);
 
 /* A load by the read-only path; false: of what somebody has stored in this launch. */
 bool race_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);

@@ -115,6 +115,8 @@ bool ptx_scan(const struct ptx_module *m, const struct ptx_declares *declares, s
 void ptx_scan_rules(struct buf *to);
 
 /* ---- emulate ---- */
+/* Rows of a buffer that hold something, ascending; all else is zeros that must stay so, in pages of which none is there. */
+struct ptx_held { const int64_t *rows; int64_t count; uint64_t row_bytes; };
 struct ptx_buffer {
     char name[64];
     uint64_t address;             /* device address; buffers do not touch each other (at least 4 KiB between them) */
@@ -123,6 +125,7 @@ struct ptx_buffer {
     uint8_t *initialised;         /* one bit a byte (bit i%8 of byte i/8), the caller's; NULL: all initialised */
     bool writable;                /* false: a store is PTX_READ_ONLY */
     const uint8_t *frozen;        /* one bit a byte, the caller's: a store that changes such a byte is PTX_FROZEN; NULL: none */
+    const struct ptx_held *held;  /* the caller's: a store that changes a byte of another row is PTX_FROZEN too; NULL: there are all */
     bool partial;                 /* an earlier launch of which only a part ran writes it: who reads bytes that are not initialised is left out */
     bool loaded, stored;          /* answer: a block of this launch did so */
     /* By byte, the caller's: a store of any kind leaves options.tag there, that of a cluster which was drawn for a sample the next number;
@@ -227,8 +230,11 @@ struct ptx_sample {
     uint64_t first, last, count, *list;
     uint64_t low, high;           /* answer: drawn from these clusters, but for `corners` of them, which are always among them, */
     uint64_t corners, wide;       /* so many in a row at once */
+    uint64_t wanted, size[3];     /* how many were to be drawn, and the grid in clusters */
 };
 void ptx_sample_done(struct ptx_sample *s);
+/* As many others, by another seed; those that are always there stay. */
+void ptx_sample_redraw(struct ptx_sample *s, uint64_t seed);
 /* The instruction by which blocks could pass something on to one another in global memory; NULL: there is none. Borrowed. */
 const char *ptx_talks(const struct ptx_module *m, const char *kernel);
 /* From counts of some of the blocks, what all would come to; for an estimate. most_sectors: of all buffers. */

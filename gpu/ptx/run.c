@@ -103,6 +103,11 @@ static int by_address(const void *a, const void *b)
 
 static size_t sector_words(uint64_t bytes) { return (size_t)((bytes / 32 + 2) / 64 + 2); }
 
+static uint64_t sectors_marked(const struct machine *m, const struct region *r, const uint64_t *marks)
+{
+    return r->held ? holes_count_sectors(m, r, marks) : m->lanes->bits_count(marks, sector_words(r->bytes));
+}
+
 static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int count, struct ptx_finding *f)
 {
     m->regions = xarray((size_t)count + 2, sizeof *m->regions);
@@ -111,7 +116,7 @@ static bool regions_build(struct machine *m, struct ptx_buffer *buffers, int cou
         m->partial |= buffers[i].partial;
         const uint64_t words = sector_words(buffers[i].bytes);
         m->regions[i] = (struct region){.base = buffers[i].address, .bytes = buffers[i].bytes, .data = buffers[i].data,
-                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .buffer = &buffers[i], .tags = buffers[i].tags,
+                                        .initialised = buffers[i].initialised, .name = buffers[i].name, .writable = buffers[i].writable, .frozen = buffers[i].frozen, .held = buffers[i].held, .buffer = &buffers[i], .tags = buffers[i].tags,
                                         .counted = true, .loaded = xarray(words, 8), .stored = xarray(words, 8)};
         m->region_count++;
         m->shadow_bytes += words * 16 + (buffers[i].initialised ? buffers[i].bytes / 8 : 0);
@@ -295,10 +300,11 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
     }
     for (int i = 0; i < m->region_count; i++)
         if (m->regions[i].counted) {
-            counts.unique_load_sectors += m->lanes->bits_count(m->regions[i].loaded, sector_words(m->regions[i].bytes));
-            counts.unique_store_sectors += m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes));
-            m->regions[i].buffer->loaded = m->lanes->bits_count(m->regions[i].loaded, sector_words(m->regions[i].bytes)) > 0;
-            m->regions[i].buffer->stored = m->lanes->bits_count(m->regions[i].stored, sector_words(m->regions[i].bytes)) > 0;
+            const uint64_t loaded = sectors_marked(m, &m->regions[i], m->regions[i].loaded), stored = sectors_marked(m, &m->regions[i], m->regions[i].stored);
+            counts.unique_load_sectors += loaded;
+            counts.unique_store_sectors += stored;
+            m->regions[i].buffer->loaded = loaded > 0;
+            m->regions[i].buffer->stored = stored > 0;
             free(m->regions[i].loaded);
             free(m->regions[i].stored);
         }

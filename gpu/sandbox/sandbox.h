@@ -36,7 +36,7 @@ bool sandbox_probe(unsigned *ret_layers, struct err *err) MUST_CHECK;
 void sandbox_without(unsigned layers);
 
 /* memory_bytes: address space (RUN_CUDA: data), and where there is a control group memory in use (RUN_CUDA: half more). file_bytes: of its private /tmp; 0: it can write nowhere. processes: threads. */
-struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_files, processes; };
+struct sandbox_limits { int64_t cpu_seconds, memory_bytes, file_bytes; int open_files, processes; int64_t holes_bytes; /* address space in which nothing is, besides */ };
 /*
  * NULL-ended lists (or NULL) of absolute paths; what stays visible, at the same place. The C library's own files are added. A
  * file must be readable by everybody: the child is nobody. The listed devices are for SANDBOX_RUN_CUDA alone.

@@ -63,7 +63,7 @@ static bool make_words(struct words *w, const char *role, const struct sandbox_l
     w->list[w->count++] = xstrdup(program_invocation_short_name);
     w->list[w->count++] = xstrdup("child");
     w->list[w->count++] = xstrdup(role);
-    w->list[w->count++] = xfmt("limits=%lld,%lld,%lld,%d,%d", (long long)l->cpu_seconds, (long long)l->memory_bytes,
+    w->list[w->count++] = xfmt("limits=%lld,%lld,%lld,%d,%d", (long long)l->cpu_seconds, (long long)(l->memory_bytes + l->holes_bytes),
                                (long long)l->file_bytes, l->open_files, l->processes);
     w->list[w->count++] = xfmt("parent=%d", (int)getpid());
     w->list[w->count++] = xfmt("without=%u", layers_without);

@@ -139,6 +139,12 @@ void files_free(struct files *f);
 
 bool tokens_load(struct app *app, struct err *err) MUST_CHECK;
 
+/*
+ * Whoever feeds or cancels a job (jobs.c) is the token that made it, or an admin's; without any token everybody is one. An agent reads what
+ * strangers wrote: what that may talk it into ends at its own jobs. ERR_FORBIDDEN, ERR_NOT_FOUND.
+ */
+bool job_is_callers(const struct request *req, const char *id, struct err *err) MUST_CHECK;
+
 http_handler mcp_post;
 http_handler jobs_attempts;
 http_handler jobs_post, jobs_list, jobs_get, jobs_post_cancel, jobs_post_candidate, jobs_candidates, candidates_get;

@@ -103,13 +103,26 @@ void jobs_get(const struct request *req, struct response *res)
     respond_etag(res, "no-cache");
 }
 
+bool job_is_callers(const struct request *req, const char *id, struct err *err)
+{
+    cleanup(json) json_t *job = NULL;
+    struct err why = {0};
+    if (!id_valid(id, "job"))
+        return err_set(err, ERR_NOT_FOUND, "\"%.60s\" is not the id of a job (job_...)", id);
+    if (!store_get(app_of(req)->store, STORE_JOB, id, &job, &why))
+        return why.code == ERR_NOT_FOUND ? err_set(err, ERR_NOT_FOUND, "there is no job %s", id) : err_set(err, why.code, "%s", why.text);
+    if (req->caller.scope >= SCOPE_ADMIN || !strcmp(json_str(job, "caller", ""), req->caller.id))
+        return true;
+    return err_set(err, ERR_FORBIDDEN, "job %s is another caller's: the token that made it, or one with the scope \"admin\", is needed", id);
+}
+
 void jobs_post_cancel(const struct request *req, struct response *res)
 {
     struct err err;
     json_t *job = NULL;
     if (!rate_allows(req, res))
         return;
-    if (!jobs_cancel(app_of(req)->jobs, req->params[0], &job, &err)) {
+    if (!job_is_callers(req, req->params[0], &err) || !jobs_cancel(app_of(req)->jobs, req->params[0], &job, &err)) {
         respond_err(req, res, &err);
         return;
     }
@@ -127,8 +140,9 @@ void jobs_post_candidate(const struct request *req, struct response *res)
     json_t *candidate = NULL;
     struct jobs *jobs = app_of(req)->jobs;
     cleanup(json) json_t *record = claim.held ? claim_record(&claim, 202) : NULL;
-    bool ok = record ? jobs_add_candidate_once(jobs, req->params[0], req->json, claim.id.text, record, &candidate, &faults, &err)
-                     : jobs_add_candidate(jobs, req->params[0], req->json, &candidate, &faults, &err);
+    bool ok = job_is_callers(req, req->params[0], &err) &&
+              (record ? jobs_add_candidate_once(jobs, req->params[0], req->json, claim.id.text, record, &candidate, &faults, &err)
+                      : jobs_add_candidate(jobs, req->params[0], req->json, &candidate, &faults, &err));
     if (ok) {
         respond_header(res, "Location", "/v1/candidates/%s", json_str(candidate, "id", ""));
         respond_json(res, 202, candidate);

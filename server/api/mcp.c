@@ -261,7 +261,7 @@ static char *fence(const char *text)
 
 /*
  * Whoever asks is an agent with tools, and what it reads here is partly the work of strangers: no character that it alone would see, and fences round
- * the text. A brief has its own, round what is not of us.
+ * the text. A brief, too: it has fences of its own round what is not of us, but to whoever reads it there, all of it is what a tool returned.
  */
 static json_t *tool_answer(struct mcp_result *r, bool failed)
 {
@@ -270,7 +270,7 @@ static json_t *tool_answer(struct mcp_result *r, bool failed)
     if (r->text) {
         cleanup(buf) struct buf seen = {0};
         utf8_clean_visible(&seen, r->text, strlen(r->text));
-        text = xstrdup(buf_cstr(&seen));
+        text = fence(buf_cstr(&seen));
     } else {
         cleanup(str) char *all = json_text(clean);
         text = fence(all);

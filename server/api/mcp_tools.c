@@ -233,28 +233,16 @@ static enum mcp_outcome job_status(const struct request *req, struct response *r
     return store_get(app_of(req)->store, STORE_JOB, id, &job, &err) ? done(ret, job_brief(job)) : failed(ret, &err, NULL);
 }
 
-/* An agent reads what strangers wrote: what that may talk it into ends at its own jobs. An admin's may do it to all. */
-static bool is_own_job(const struct request *req, const char *id, struct mcp_result *ret)
-{
-    cleanup(json) json_t *job = NULL;
-    struct err err = {0};
-    if (!store_get(app_of(req)->store, STORE_JOB, id, &job, &err))
-        return failed(ret, &err, NULL), false;
-    if (req->caller.scope >= SCOPE_ADMIN || !strcmp(json_str(job, "caller", ""), req->caller.id))
-        return true;
-    refuse(ret, ERR_FORBIDDEN, "this job is another caller's");
-    return false;
-}
-
 static enum mcp_outcome cancel_job(const struct request *req, struct response *res, const json_t *arguments, struct mcp_result *ret)
 {
     const char *id = id_of(arguments, "job", "job", ret);
     cleanup(json) json_t *job = NULL;
     struct err err = {0};
     enum mcp_outcome outcome;
-    if (!id || !may_write(req, res, ret, &outcome) || !is_own_job(req, id, ret))
+    if (!id || !may_write(req, res, ret, &outcome))
         return MCP_FAILED;
-    return jobs_cancel(app_of(req)->jobs, id, &job, &err) ? done(ret, job_brief(job)) : failed(ret, &err, NULL);
+    bool ok = job_is_callers(req, id, &err) && jobs_cancel(app_of(req)->jobs, id, &job, &err);
+    return ok ? done(ret, job_brief(job)) : failed(ret, &err, NULL);
 }
 
 /* ---- candidates ---- */
@@ -326,10 +314,8 @@ static enum mcp_outcome submit_candidate(const struct request *req, struct respo
         return err_set(&err, ERR_INVALID, "%s: %s", f.list[0].pointer, f.list[0].detail), failed(ret, &err, &f);
     if (!json_is_object(json_object_get(arguments, "candidate")))
         return refuse(ret, ERR_INVALID, "candidate: an object with language, source and plan is needed; get_brief says its form");
-    if (!is_own_job(req, job, ret))
-        return MCP_FAILED;
     copy(request, arguments, passed);
-    if (!jobs_add_candidate(app_of(req)->jobs, job, request, &record, &f, &err))
+    if (!job_is_callers(req, job, &err) || !jobs_add_candidate(app_of(req)->jobs, job, request, &record, &f, &err))
         return failed(ret, &err, &f);
     return await_candidate(req, res, arguments, json_str(record, "id", ""), ret);
 }
@@ -368,7 +354,7 @@ static enum mcp_outcome search_lessons(const struct request *req, struct respons
         copy(entry, found.list[k].doc, keys);
         json_array_append_new(lessons, entry);
     }
-    if (json_str(arguments, "job", NULL) && req->caller.scope >= SCOPE_SUBMIT)
+    if (json_str(arguments, "job", NULL) && req->caller.scope >= SCOPE_SUBMIT && job_is_callers(req, json_str(arguments, "job", ""), &err))
         jobs_told(app_of(req)->jobs, json_str(arguments, "job", ""), lessons);
     return done(ret, json_pack("{s:o,s:s}", "lessons", lessons, "semantic_backend", found.backend ? found.backend : "none"));
 }

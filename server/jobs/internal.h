@@ -230,9 +230,14 @@ void contender_retested(json_t *shape, const char *id, bool confirmed);
 typedef enum step_result step_fn(struct run *r);
 step_fn *step_find(const char *name);    /* NULL: there is none of that name */
 char *run_used_up(const struct run *r);  /* why no more may be spent; NULL: more may. The caller frees */
+double run_wall_spent(const struct run *r);                      /* seconds, up to now */
+int64_t run_candidates_left(const struct run *r, int index);     /* unspent ones, shared over this shape and those still to come */
+bool run_is_external(const struct run *r);
+/* Puts a candidate under work; b and next are taken over. */
+enum step_result run_take_on(struct run *r, struct store_batch *b, json_t *next, int index, json_t *record, bool *ret_conflict);
 
-/* Why no more may be spent; NULL: more may. The caller frees. */
-char *run_used_up(const struct run *r);
+/* ---- propose.c: the next candidate ---- */
+enum step_result step_propose(struct run *r);
 int64_t run_wall_limit_ns(const struct run *r);      /* clock_mono_ns when the job's wall time is used up */
 struct gen_past gen_past_of(const json_t *record);   /* of a judged candidate; borrows from it */
 /* What a generator is told of the shape under work; *ret_past is the caller's (free). */

@@ -205,7 +205,7 @@ int run_time(const char *dir, const char *out, const char *card, int64_t seconds
         json_put(one, "params", json_incref(json_object_get(entry, "params")));
         json_array_append_new(results, one);
         entry_done(&device_cuda, &x);
-        if (i % 100 == 99)
+        if (i % 10 == 9)
             write_times(out, &info, calibration, results);
     }
     write_times(out, &info, calibration, results);

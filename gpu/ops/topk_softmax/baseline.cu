@@ -1,13 +1,15 @@
 // Softmax and the k largest of a row: the generic kernel, a warp a row, for every legal shape.
 //
 // The row is in registers. The softmax is taken over all of it, as engines do; then k times the largest that is left is found by
-// exchanging value and index over the warp. Choices are made by the logits: softmax may round two of them to one.
+// exchanging value and index over the warp. Choices are made by the logits: softmax may round two of them to one. What is masked is
+// minus infinity, which is chosen where nothing else is left; what was chosen, or is past the end of the row, is NaN.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 constexpr int R = AXIS_R, E = AXIS_E, K = AXIS_k;
 constexpr int PER_LANE = (E + 31) / 32;
-#define NOTHING __int_as_float(0xff800000)      // below every number
+#define MASKED __int_as_float(0xff800000)
+#define NOTHING __int_as_float(0x7fffffff)      // neither above nor equal to any number
 
 __device__ float widen(float x) { return x; }
 __device__ float widen(__half x) { return __half2float(x); }
@@ -18,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(128) topk(const DTYPE_io *logits, f
     const int lane = threadIdx.x % 32, row = blockIdx.x * 4 + threadIdx.x / 32;
     if (row >= R)
         return;
-    float x[PER_LANE], largest = NOTHING, sum = 0;
+    float x[PER_LANE], largest = MASKED, sum = 0;
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++) {
         x[i] = i * 32 + lane < E ? widen(logits[(long long)row * E + i * 32 + lane]) : NOTHING;
@@ -28,18 +30,18 @@ extern "C" __global__ void __launch_bounds__(128) topk(const DTYPE_io *logits, f
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, i));
 #pragma unroll
     for (int i = 0; i < PER_LANE; i++)
-        sum += expf(x[i] - largest);
+        sum += i * 32 + lane < E ? expf(x[i] - largest) : 0.0f;
     for (int i = 16; i > 0; i /= 2)
         sum += __shfl_xor_sync(0xffffffffu, sum, i);
 
     float chosen = 0, total = 0;
     int id = 0;
     for (int j = 0; j < K; j++) {
-        float best = NOTHING;
+        float best = MASKED;
         int at = E;
 #pragma unroll
         for (int i = 0; i < PER_LANE; i++)
-            if (x[i] > best) {
+            if (x[i] > best || (x[i] == MASKED && at == E)) {
                 best = x[i];
                 at = i * 32 + lane;
             }
@@ -51,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(128) topk(const DTYPE_io *logits, f
                 at = other_at;
             }
         }
-        const float weight = expf(best - largest) / sum;
+        const float weight = best == MASKED ? 0.0f : expf(best - largest) / sum;
         total += weight;
         if (lane == j) {
             chosen = weight;
@@ -63,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(128) topk(const DTYPE_io *logits, f
                 x[i] = NOTHING;
     }
     if (lane < K) {
-        weights[(long long)row * K + lane] = chosen / total;
+        weights[(long long)row * K + lane] = total > 0 ? chosen / total : 0.0f;
         ids[(long long)row * K + lane] = id;
     }
 }

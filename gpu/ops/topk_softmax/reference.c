@@ -1,6 +1,7 @@
 /*
  * The k largest logits of each row, largest first, of equal ones the lower index first; their weights are
- * exp(logit) / (sum of exp(logit) of those chosen), which is softmax scaled to add up to one.
+ * exp(logit) / (sum of exp(logit) of those chosen), which is softmax scaled to add up to one. Minus infinity is masked: weight 0, the
+ * last to be chosen; where the first chosen is masked, so are all, and all weights are 0.
  */
 #include "reference.h"
 
@@ -26,10 +27,10 @@ void proteus_reference(const struct reference_call *call)
                 abort();
             taken[best] = 1;
             ids[r * k + j] = (double)best;
-            weights[r * k + j] = exp(row[best] - row[(int64_t)ids[r * k]]);
+            weights[r * k + j] = row[best] == -INFINITY ? 0 : exp(row[best] - row[(int64_t)ids[r * k]]);
             sum += weights[r * k + j];
         }
-        for (int64_t j = 0; j < k; j++)
+        for (int64_t j = 0; sum > 0 && j < k; j++)
             weights[r * k + j] /= sum;
     }
     free(taken);

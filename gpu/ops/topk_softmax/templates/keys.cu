@@ -128,7 +128,7 @@ topk_keys(const io_t *__restrict__ logits, float *__restrict__ weights, int *__r
         const float x = value_of(chosen);
         if (j == 0)
             first = x;
-        const float weight = __expf(x - first);
+        const float weight = x == __int_as_float(0xff800000) ? 0.0f : __expf(x - first);
         sum += weight;
         if (lane == j) {
             mine = weight;
@@ -146,7 +146,7 @@ topk_keys(const io_t *__restrict__ logits, float *__restrict__ weights, int *__r
 #endif
     }
     if (live && lane < TOP) {
-        weights[(long long)row * TOP + lane] = mine * (1.0f / sum);
+        weights[(long long)row * TOP + lane] = sum > 0 ? mine * (1.0f / sum) : 0.0f;
         ids[(long long)row * TOP + lane] = id;
     }
 }
