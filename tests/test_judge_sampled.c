@@ -164,7 +164,8 @@ int main(int argc, char **argv)
     config.sample_budget = 1900000;
     expect(ONE, 10, false, VERDICT_OK, NULL);                                                      /* made for this shape alone: a large sample stands */
     config.sample_budget = 1200000;
-    in_place(0, VERDICT_OK);
+    for (int again = 0; again < 4; again++)          /* of a regime where not all elements change another sample each time says the same */
+        in_place(0, VERDICT_OK);
     for (int mode = 1; mode <= 4; mode++)
         in_place(mode, VERDICT_UNSUPPORTED_ON_SIM);
     config.sample_budget = 400000;

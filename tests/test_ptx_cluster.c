@@ -2,7 +2,7 @@
 #include "tests/test_ptx.h"
 
 #define HEAD ".version 9.0\n.target sm_90a\n.address_size 64\n"
-#define ENTRY(how) HEAD ".visible .entry k(.param .u64 x, .param .u64 y) " how " {\n.reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %rd<32>; .reg .f32 %f<8>;\n" \
+#define ENTRY(how) HEAD ".visible .entry k(.param .u64 x, .param .u64 y, .param .u64 flags) " how " {\n.reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<32>; .reg .b64 %rd<32>; .reg .f32 %f<8>;\n" \
     ".shared .align 16 .b8 s[512];\n.shared .align 8 .b64 m[4];\n"
 /* r1 thread, r2 rank, r3 the next rank, r10 own word of s, r11 that word of the next block, rd5 word of y by thread of the grid, p6: thread 0 */
 #define COMMON "ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y]; mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; mov.u32 %r4, %cluster_nctarank; add.u32 %r3, %r2, 1; rem.u32 %r3, %r3, %r4;\n" \
@@ -12,6 +12,8 @@
 #define STORE "st.shared.u32 [%r10], %r7;"
 #define LOAD "ld.shared::cluster.u32 %r13, [%r11];"
 #define OUT "st.global.u32 [%rd5], %r13;"
+#define GET_OWN "ld.shared.u32 %r13, [%r10];"
+#define WAIT "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [m], 0; @!%p2 bra W;\n"
 
 struct shape { uint32_t grid[3], block, cluster[3]; const char *how; };
 static const struct shape plain = {{4, 1, 1}, 64, {2, 1, 1}, ""};
@@ -36,6 +38,8 @@ static enum ptx_finding_kind run(struct bench *b, const struct shape *s, const c
     check(bench_text(b, text));
     bench_buffer(b, "x", sizeof fill, false, fill);
     bench_buffer(b, "y", sizeof fill, true, NULL);
+    static uint32_t flags[32];
+    bench_buffer(b, "flags", sizeof flags, true, flags);
     memcpy(b->launch.grid, s->grid, sizeof s->grid);
     memcpy(b->launch.cluster, s->cluster, sizeof s->cluster);
     b->launch.block[0] = s->block;
@@ -79,6 +83,12 @@ static uint32_t next_block(const struct shape *s, uint32_t i)
     const uint32_t size = s->cluster[0], block = i / s->block;
     return (block / size * size + (block % size + 1) % size) * s->block + i % s->block;
 }
+/* The same thread of the block before it, whose next block this one is. */
+static uint32_t next_block_back(const struct shape *s, uint32_t i)
+{
+    const uint32_t size = s->cluster[0], block = i / s->block;
+    return (block / size * size + (block % size + size - 1) % size) * s->block + i % s->block;
+}
 static uint32_t next_rank(const struct shape *s, uint32_t i) { return (i / s->block % s->cluster[0] + 1) % s->cluster[0]; }
 
 static void shared_memory_of_others(void)
@@ -121,6 +131,35 @@ static void order_that_is_missing(void)
     clean(&plain, STORE SYNC "xor.b32 %r14, %r12, 128; add.u32 %r14, %r14, %r8; ld.shared.u32 %r13, [%r14];", NULL);
 }
 
+/* Shared memory of a block that may not have begun, or may have ended, is not there: whatever the order of what is read and written. */
+#define PUT "st.shared::cluster.u32 [%r11], %r7;"
+#define RELAXED "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+#define EARLY PTX_RACE, PTX_RACE, "may not have started"
+static void blocks_that_have_begun(void)
+{
+    static const struct shape four = {{8, 1, 1}, 64, {4, 1, 1}, ""};
+    found(&plain, PUT SYNC GET_OWN OUT, EARLY);
+    found(&four, PUT SYNC GET_OWN OUT, EARLY);
+    found(&plain, "bar.sync 0; fence.acq_rel.cluster;" PUT SYNC GET_OWN OUT, EARLY);
+    found(&plain, "barrier.cluster.arrive.aligned;" PUT "barrier.cluster.wait.aligned;" SYNC, EARLY);
+    found(&plain, "barrier.cluster.arrive; setp.lt.u32 %p1, %r1, 32; @%p1 barrier.cluster.wait;" PUT "@!%p1 barrier.cluster.wait;" SYNC, EARLY);
+    found(&plain, "mapa.shared::cluster.u32 %r14, %r9, %r3; @%p6 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r14];" SYNC, EARLY);
+    /* arrivals at a barrier of one's own, and atomics there, say nothing of the other block */
+    found(&plain, "@%p6 mbarrier.init.shared.b64 [m], 64; bar.sync 0; mbarrier.arrive.release.cluster.shared::cta.b64 %rd6, [m];" WAIT PUT SYNC, EARLY);
+    /* a relaxed arrival is made by a block that runs; a barrier of the block passes on what one of its warps learned */
+    clean(&plain, RELAXED PUT SYNC GET_OWN OUT, next_block_back);
+    clean(&plain, "barrier.cluster.arrive.relaxed; setp.lt.u32 %p1, %r1, 32; @%p1 barrier.cluster.wait; bar.sync 0;" PUT "@!%p1 barrier.cluster.wait;" SYNC GET_OWN OUT, next_block_back);
+    /* block 0 of the cluster learns from an arrival, or a flag, of block 1 that it has begun, and only then sends something there */
+#define ZERO "setp.eq.u32 %p1, %r2, 0; mapa.shared::cluster.u32 %r14, %r9, %r3; @%p6 mbarrier.init.shared.b64 [m], 1; fence.mbarrier_init.release.cluster;"
+    clean(&plain, ZERO "barrier.cluster.arrive.release; @%p1 barrier.cluster.wait; @!%p1 bra B; @%p6 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r14]; bra E; B: barrier.cluster.wait;"
+                  WAIT "E:" SYNC, NULL);
+    /* by a flag in global memory, one a cluster */
+#define FLAG "shr.u32 %r20, %r5, 1; mul.wide.u32 %rd6, %r20, 4; ld.param.u64 %rd7, [flags]; add.s64 %rd6, %rd7, %rd6; setp.eq.u32 %p1, %r2, 0; @%p1 bra A;"
+    clean(&plain, FLAG "fence.acq_rel.gpu; @%p6 atom.global.add.u32 %r21, [%rd6], 1; bra E; A: @!%p6 bra C; L: ld.acquire.gpu.global.u32 %r21, [%rd6]; setp.eq.u32 %p2, %r21, 0; @%p2 bra L;"
+                  "C: bar.sync 0;" PUT "E:" SYNC, NULL);
+    found(&plain, FLAG "fence.acq_rel.gpu; @%p6 atom.global.add.u32 %r21, [%rd6], 1; bra E; A: fence.acq_rel.gpu;" PUT "E:" SYNC, EARLY);
+}
+
 static void the_barrier(void)
 {
     found(&plain, "barrier.cluster.arrive; barrier.cluster.arrive;", PTX_BARRIER, PTX_BARRIER, "arrives at the cluster's barrier twice");
@@ -141,7 +180,6 @@ static void the_barrier(void)
 }
 
 #define INIT "@%p6 mbarrier.init.shared.b64 [m], 64; fence.mbarrier_init.release.cluster;" SYNC "mapa.shared::cluster.u32 %r14, %r9, %r3;\n"
-#define WAIT "W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [m], 0; @!%p2 bra W;\n"
 static void remote_arrivals(void)
 {
     /* each block's threads write to the next and arrive there */
@@ -188,6 +226,8 @@ static void copies(void)
     found(&four, BULK_INIT EXPECT MULTICAST("31") WAIT GET OUT SYNC, PTX_OUT_OF_BOUNDS, PTX_OUT_OF_BOUNDS, "which has 4");
     found(&four, "@%p6 mbarrier.init.shared.b64 [m], 1; bar.sync 0;" EXPECT MULTICAST("15") WAIT GET OUT SYNC, PTX_RACE, PTX_BARRIER, "shared");
     found(&plain, BULK_INIT EXPECT MULTICAST("3") GET SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
+    /* nobody in the block that it goes to has seen it arrive */
+    found(&plain, BULK_INIT EXPECT MULTICAST("2") SYNC, PTX_RACE, PTX_RACE, "may end before a copy of block 0");
     /* shared memory to shared memory of the next block */
 #define SOURCE "st.shared.u32 [%r10+256], %r1; fence.proxy.async; bar.sync 0;"
 #define PUSH "@%p6 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r15], [s+256], 256, [%r14];"
@@ -254,6 +294,7 @@ int main(void)
 {
     shared_memory_of_others();
     order_that_is_missing();
+    blocks_that_have_begun();
     the_barrier();
     remote_arrivals();
     addresses();

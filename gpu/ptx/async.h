@@ -67,6 +67,7 @@ struct worker;
 struct race_object {
     uint32_t seen[32], fence[32], far[32], horizon, fence_horizon;
     bool has_fence, has_far;
+    uint32_t peers;             /* of the cluster, by rank: whoever is told knows that these have begun; race_peer.c */
 };
 
 struct mbarrier {
@@ -104,6 +105,7 @@ struct cluster {
     uint32_t size, dims[3];
     uint32_t idle;              /* rounds in which nobody got anywhere */
     uint32_t phase;             /* of the cluster's barrier */
+    bool asked;                 /* a thread of it has looked at what another block may have released by a flag */
     struct flights flights;
 };
 

@@ -32,6 +32,7 @@ void cluster_close(struct cluster *c)
 void cluster_start(struct cluster *c)
 {
     c->idle = c->phase = 0;
+    c->asked = false;
     for (uint32_t n = 0; n < c->flights.count; n++)
         free(c->flights.items[n].data);
     c->flights.count = 0;
@@ -122,8 +123,10 @@ static void pass(struct cluster *c)
             w->cluster_passed |= w->cluster_here;
             w->cluster_here = 0;
         }
-    for (uint32_t r = 0; r < c->size; r++)
+    for (uint32_t r = 0; r < c->size; r++) {
         c->blocks[r].cluster_released = c->blocks[r].cluster_gathered;
+        c->blocks[r].cluster_released.peers = (1u << c->size) - 1;   /* all of them arrived here */
+    }
 }
 
 int cluster_wait(struct warp *w, const struct insn *i, uint32_t active)

@@ -70,6 +70,7 @@
 #define race_mbarrier ptx_run_race_mbarrier
 #define race_cluster_key ptx_run_race_cluster_key
 #define race_shared ptx_run_race_shared
+#define race_peer_begun ptx_run_race_peer_begun
 #define race_cluster_open ptx_run_race_cluster_open
 #define race_cluster_start ptx_run_race_cluster_start
 #define race_cluster_close ptx_run_race_cluster_close
@@ -168,6 +169,7 @@ struct warp {
     /* race_order.c: what is known of other blocks; pending: what was read of them, pending_near: what warps of this block pass on */
     uint32_t horizon, pending_horizon, pending_near, taken_horizon, fence_horizon, fence_number;
     uint32_t actor, actor_clock, strong, strong_clock;
+    uint32_t peers;             /* blocks of the cluster that are known to have begun, by rank; race_peer.c */
     struct { uint64_t first; uint32_t pattern; } bases[BASES + 1];   /* how addresses of this block lie; access.c */
     struct { uint64_t changes; uint32_t row, clock; } read_rows[READ_ROWS];   /* of shared memory, that were looked at; access.c */
     uint32_t bases_known;       /* bits of them; forgotten whenever something else might have come between */
@@ -209,7 +211,7 @@ struct block {
     uint32_t *wrote, *read_clock, *readers, *atomic_clock, *atomics;
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
-    uint32_t sync_horizon, group, group_clock;
+    uint32_t sync_horizon, group, group_clock, sync_peers;
     bool any_fence, any_atomic, any_observed;
     bool started, done;
     struct cluster *cluster;
@@ -398,6 +400,8 @@ uint64_t race_cluster_key(const struct block *b, uint32_t phase);
 /* As race_check, for the shared memory of any block of the cluster. */
 bool race_shared(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset, uint32_t bytes, enum race_kind kind);
 bool race_mbarrier(struct warp *w, const struct insn *i, int lane, struct block *home, uint64_t offset);
+/* Is it known to this warp that the other block of its cluster has begun? race_peer.c */
+bool race_peer_begun(struct warp *w, const struct block *peer);
 void race_cluster_open(struct block *b);
 void race_cluster_start(struct block *b);
 void race_cluster_close(struct block *b);

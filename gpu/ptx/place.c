@@ -184,6 +184,9 @@ static bool remote_locate(struct warp *w, const struct insn *i, int lane, uint64
     if (home->done || !home->started)
         return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which has ended", does, each,
                      (unsigned long long)*address, home->rank);
+    if (home != b && !race_peer_begun(w, home))
+        return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %llu of the shared memory of block %u of its cluster, which may not have started: no barrier of "
+                     "the cluster, nor anything else that the block has done, comes before", does, each, (unsigned long long)*address, home->rank);
     *ret = home;
     return true;
 }

@@ -43,6 +43,7 @@ void race_start(struct block *b)
         w->safe = b->warp_count == 1 ? UINT32_MAX >> 5 : 0;
     }
     const uint32_t n = b->worker->machine->shared_bytes;
+    race_peer_start(b);
     if (b->watch)
         race_cluster_start(b);
     if (!b->wrote || b->watch)
@@ -126,6 +127,8 @@ static void grid_wait_passes(struct block *b, uint32_t arrived, uint32_t waiting
 
 void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
 {
+    if (b->watch)
+        race_peer_barrier(b, arrived, waiting);
     if (b->any_fence || b->any_observed)
         barrier_passes(b, arrived, waiting);
     if (b->worker->machine->history)
@@ -187,6 +190,7 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum or
     if (release)
         race_fence(w, active, release);
     lane_publish(w, active);
+    w->block->sync_peers |= w->peers;
     if (!w->has_fence)
         return;
     join(w->block->sync, w->fence);
@@ -206,14 +210,17 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum or
     if (!k->machine->check_races)
         return;
     lane_observe(w, active, acquire != ORDER_NONE);
+    w->peers |= w->block->sync_peers;
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
         w->pending_near = larger(w->pending_near, w->block->sync_horizon);
     }
     for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || k->near ? 0 : active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
-        if (key)
+        if (key) {
             race_order_observe(w, key);
+            w->block->cluster->asked = true;
+        }
     }
     w->block->any_observed |= w->pending_horizon || w->pending_near;
     /* "the last block adds up": what an atomic brought, a barrier passes on; what a mere load brought only a fence does */

@@ -21,6 +21,11 @@
 #define race_steps_close ptx_run_race_steps_close
 #define race_steps_fine ptx_run_race_steps_fine
 #define race_steps_report ptx_run_race_steps_report
+#define race_order_known ptx_run_race_order_known
+#define race_peer_start ptx_run_race_peer_start
+#define race_peer_tell ptx_run_race_peer_tell
+#define race_peer_learn ptx_run_race_peer_learn
+#define race_peer_barrier ptx_run_race_peer_barrier
 #define race_order_proxy ptx_run_race_order_proxy
 #define race_proxied ptx_run_race_proxied
 #define race_actor_copies ptx_run_race_actor_copies
@@ -48,6 +53,15 @@ void race_order_free(struct order *o);
 /* What was before this warp's last fence is known to whoever observes this global address. Takes a fence to have been there. */
 void race_order_publish(struct warp *w, uint64_t address);
 void race_order_observe(struct warp *w, uint64_t address);
+/* Some release of that block is, or may be, before what this warp does now. */
+bool race_order_known(const struct warp *w, uint64_t block);
+
+/* ---- which blocks of a cluster have begun: race_peer.c ---- */
+void race_peer_start(struct block *b);
+/* To whoever looks at the object; from it. */
+void race_peer_tell(const struct warp *w, struct race_object *o);
+void race_peer_learn(struct warp *w, const struct race_object *o);
+void race_peer_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
 
 /* This warp as it is now; 0: no number left, it is not to be remembered. */
 uint32_t race_actor(struct warp *w);

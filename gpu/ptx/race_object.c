@@ -31,6 +31,7 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    race_peer_tell(w, o);
     if (b == home) {
         join(o->seen, w->seen);
         join(o->seen, w->pending);
@@ -58,6 +59,8 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
 /* Without .release: what was before the last fence is told. */
 void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
+    if (w->block->worker->machine->check_races)
+        race_peer_tell(w, o);
     if (!w->block->worker->machine->check_races || !w->has_fence)
         return;
     if (w->block == home) {
@@ -80,6 +83,7 @@ void race_object_observe(struct warp *w, uint32_t active, const struct race_obje
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    race_peer_learn(w, o);
     lane_observe(w, active, false);
     join(w->pending, o->seen);
     w->pending_near = larger(w->pending_near, o->horizon);
@@ -93,6 +97,7 @@ void race_object_acquire(struct warp *w, uint32_t active, const struct race_obje
     struct block *b = w->block;
     if (!b->worker->machine->check_races)
         return;
+    race_peer_learn(w, o);
     lane_observe(w, active, true);
     join(w->seen, o->seen);
     w->horizon = larger(w->horizon, o->horizon);
@@ -109,6 +114,7 @@ void race_object_acquire(struct warp *w, uint32_t active, const struct race_obje
     if (b->watch) {
         race_order_observe(w, key);
         w->horizon = larger(w->horizon, larger(w->pending_near, w->pending_horizon));
+        b->any_observed |= w->horizon != 0;   /* a barrier passes it on */
     }
     race_safe(w);
 }

@@ -247,6 +247,18 @@ void race_order_observe(struct warp *w, uint64_t address)
     w->pending_horizon = number > w->pending_horizon ? number : w->pending_horizon;
 }
 
+bool race_order_known(const struct warp *w, uint64_t block)
+{
+    struct order *o = w->block->worker->machine->order;
+    if (atomic_load_explicit(&o->forgets, memory_order_relaxed))
+        return true;
+    lock(o);
+    const struct releases *r = o->by_block ? &o->by_block[block] : NULL;
+    const bool known = r && r->count && r->items[0] <= w->horizon;   /* the first has the lowest number */
+    unlock(o);
+    return known;
+}
+
 /* Whether a release of that block, numbered at most `horizon`, covers the clock of that warp (or of any of its warps). */
 static bool covered(struct order *o, const struct actor *a, uint32_t horizon)
 {
