@@ -303,6 +303,33 @@ static json_t *integers(const int64_t *list, int count)
     return array;
 }
 
+/*
+ * What depends on an axis that does not key the shape is the caller's: null, and the axis is named. By trying what one more of it does.
+ */
+static json_t *let_free(const struct shape *s, const struct tensor *tensors, int i, json_t *one)
+{
+    cleanup(mem) void *memory = xarray(OP_MAX_TENSORS, sizeof(struct tensor));
+    struct tensor *others = memory;
+    json_t *free_axes = json_array();
+    for (int a = 0; a < s->op->axis_count; a++) {
+        struct shape more = *s;
+        if (s->op->axes[a].keyed || s->op->axes[a].is_const || ++more.axes[a] > s->op->axes[a].max || !shape_tensors(&more, others, NULL))
+            continue;
+        const struct tensor *t = &tensors[i], *other = &others[i];
+        if (t->bytes == other->bytes)
+            continue;
+        json_array_append_new(free_axes, json_string(s->op->axes[a].name));
+        json_put(one, "bytes", json_null());
+        for (int d = 0; d < t->rank; d++) {
+            if (t->dims[d] != other->dims[d])
+                json_array_set_new(json_object_get(one, "dims"), (size_t)d, json_null());
+            if (t->strides[d] != other->strides[d])
+                json_array_set_new(json_object_get(one, "strides"), (size_t)d, json_null());
+        }
+    }
+    return free_axes;
+}
+
 static json_t *tensors_encode(const struct shape *s, const struct tensor *tensors)
 {
     static const char *const roles[] = {[OP_INPUT] = "input", [OP_INOUT] = "inout", [OP_OUTPUT] = "output"};
@@ -316,6 +343,10 @@ static json_t *tensors_encode(const struct shape *s, const struct tensor *tensor
         json_put(one, "strides", integers(t->strides, t->rank));
         json_put_int(one, "alignment", t->spec->alignment_bytes);
         json_put_int(one, "bytes", t->bytes);
+        json_t *free_axes = let_free(s, tensors, i, one);
+        if (json_array_size(free_axes))
+            json_put(one, "free", json_incref(free_axes));
+        json_decref(free_axes);
         json_put(doc, t->spec->name, one);
     }
     return doc;

@@ -172,6 +172,30 @@ static void equal_work_has_equal_digests(void)
     check(!candidate_load(TEST_DATA "/ops/toy", "missing", &loaded, &err) && err.code == ERR_NOT_FOUND);
 }
 
+/* What a caller must provide: of a tensor that an axis outside the shape's key makes larger, all but that. */
+static void free_axes_are_the_callers(void)
+{
+    struct op_set all = {0};
+    struct err err = {0};
+    struct faults f = {0};
+    struct shape s;
+    struct plan *p = xalloc(sizeof *p);
+    check(op_set_load(TEST_DATA "/../../gpu/ops", &all, &err));
+    cleanup(json) json_t *doc = json_pack("{s:s,s:{s:i,s:i,s:i,s:i,s:i}}", "op", "gdn_packed_decode", "axes", "B", 4, "H", 2, "HV", 8, "K", 128, "V", 128);
+    cleanup(json) json_t *before = NULL;
+    check(shape_parse(&all, doc, "sm_90a", "", &s, &f));
+    check(plan_preconditions(p, &s, "13.0", &before, &err));
+    const json_t *tensors = json_object_get(before, "tensors"), *state = json_object_get(tensors, "state"), *out = json_object_get(tensors, "a");
+    check(json_is_null(json_array_get(json_object_get(state, "dims"), 0)) && json_is_null(json_object_get(state, "bytes")));
+    check_int(json_integer_value(json_array_get(json_object_get(state, "dims"), 1)), 8);
+    check_int(json_integer_value(json_array_get(json_object_get(state, "strides"), 0)), 8 * 128 * 128);
+    check_int(json_array_size(json_object_get(state, "free")), 1);
+    check_str(json_string_value(json_array_get(json_object_get(state, "free"), 0)), "slots");
+    check(json_int(out, "bytes", 0) == 4 * 8 * 2 && !json_object_get(out, "free"));
+    free(p);
+    op_set_done(&all);
+}
+
 int main(void)
 {
     struct err err = {0};
@@ -188,6 +212,7 @@ int main(void)
     bad_plans_say_why();
     options_are_ours_alone();
     equal_work_has_equal_digests();
+    free_axes_are_the_callers();
     op_set_done(&ops);
     return test_done();
 }

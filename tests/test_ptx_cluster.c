@@ -226,6 +226,8 @@ static void copies(void)
     found(&four, BULK_INIT EXPECT MULTICAST("31") WAIT GET OUT SYNC, PTX_OUT_OF_BOUNDS, PTX_OUT_OF_BOUNDS, "which has 4");
     found(&four, "@%p6 mbarrier.init.shared.b64 [m], 1; bar.sync 0;" EXPECT MULTICAST("15") WAIT GET OUT SYNC, PTX_RACE, PTX_BARRIER, "shared");
     found(&plain, BULK_INIT EXPECT MULTICAST("3") GET SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
+    /* nobody in the block that it goes to has seen it arrive */
+    found(&plain, BULK_INIT EXPECT MULTICAST("2") SYNC, PTX_RACE, PTX_RACE, "may end before a copy of block 0");
     /* shared memory to shared memory of the next block */
 #define SOURCE "st.shared.u32 [%r10+256], %r1; fence.proxy.async; bar.sync 0;"
 #define PUSH "@%p6 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r15], [s+256], 256, [%r14];"

@@ -169,6 +169,7 @@ static void barriers(void)
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1; bra E; A: bar.sync 2; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra E; bar.sync 1, 96; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; bar.sync 0, 33;", 64, PTX_BARRIER, "whole warps");
+    refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1, 96; bra E; A: bar.sync 1, 64; E:", 96, PTX_BARRIER, "others for");
     refuse("mov.u32 %r9, 0; bar.sync 16;", 64, PTX_BARRIER, "there are 16");
 }
 

@@ -99,6 +99,8 @@ static bool scene_make(struct scene *n, int regime, struct err *err)
         if (n->inputs[t]) {
             n->before[t] = xarray((size_t)n->tensors[t].elements + 1, sizeof(double));
             values_gather(&n->tensors[t], n->inputs[t], 0, n->tensors[t].elements, n->before[t]);
+            for (int64_t i = 0; regime == 0 && i < n->tensors[t].elements; i++)
+                n->largest[t] = fmax(n->largest[t], fabs(n->before[t][i]));
         }
         if (n->right[t])
             n->image[t] = store(n, t, n->right[t]);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define TILE 16
+#define CLAMPED 1.25
 
 /* ---- wrong results from the right one ---- */
 
@@ -225,6 +226,17 @@ static void change_precision(const struct scene *n, int subject, void **inputs, 
     }
 }
 
+/* What fits what was seen of it and little more: a kernel for a type of a shorter range, or a table of a function's values. */
+static void change_range(const struct scene *n, int subject, void **inputs, struct op *op)
+{
+    const struct tensor *tensor = &n->tensors[subject];
+    const double most = CLAMPED * n->largest[subject];
+    (void)op;
+    for (int64_t i = 0; most > 0 && i < tensor->elements; i++)
+        if (fabs(n->before[subject][i]) > most)
+            dtype_store(tensor->dtype, inputs[subject], (size_t)tensor_offset(tensor, i), copysign(most, n->before[subject][i]));
+}
+
 const struct kind canary_kinds[] = {
     {"right", "the right result, rounded once", make_right, NULL, NONE, MUST_PASS, 0},
     {"noise", "the right result with the noise of single precision", make_noise, NULL, NONE, MUST_PASS | FLOATS_ONLY, 0},
@@ -241,6 +253,7 @@ const struct kind canary_kinds[] = {
     {"lower_inputs", "computed from inputs in the type below", make_variant, change_precision, NONE, FLOATS_ONLY, 1},
     {"dropped", "a scalar taken as zero", make_variant, change_scalar, A_SCALAR, 0, 1},
     {"other_input", "one input taken from another seed", make_variant, change_input, AN_INPUT, 0, 1},
+    {"clamped", "an input cut off a little above the largest that is typical", make_variant, change_range, AN_INPUT, 0, 1},
 };
 const int canary_kind_count = sizeof canary_kinds / sizeof *canary_kinds;
 
@@ -265,6 +278,8 @@ const char *canary_skipped(const struct kind *k, int subject, const struct op *o
         return "smaller than what the type resolves";
     if (k->subject == A_SCALAR && op->scalars[subject].value == 0)
         return "it is zero anyway";
+    if (k->change == change_range && !dtype_is_float(tensors[subject].dtype))
+        return "places and lengths have their ends";
     if (k->make == make_coarse && !lower_bits(output->dtype))
         return "there is no type below";
     return NULL;

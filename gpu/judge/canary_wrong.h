@@ -10,6 +10,7 @@ struct scene {
     int regime;
     void *inputs[OP_MAX_TENSORS], *other[OP_MAX_TENSORS];
     double *before[OP_MAX_TENSORS];             /* inputs and inouts as dense doubles */
+    double largest[OP_MAX_TENSORS];             /* magnitude of each input and inout in the typical regime */
     double *right[OP_MAX_TENSORS], *variant[OP_MAX_TENSORS];
     void *image[OP_MAX_TENSORS];                /* the right result, stored */
 };

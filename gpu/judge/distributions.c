@@ -54,17 +54,41 @@ static void fill_outliers(struct dist *d, int64_t first, int64_t count, double *
             ret[i] *= d->scale;
 }
 
+/* Drawn from [low, high], alike in each power of two. */
+static double factor(double low, double high, uint64_t seed, uint64_t stream, uint64_t row)
+{
+    int exponents = 0;
+    for (double x = low; x * 2 <= high; x *= 2)
+        exponents++;
+    uint64_t exponent = rng_below(seed, stream, row, (uint64_t)exponents + 1);
+    double drawn = ldexp(low, (int)exponent) * (1 + rng_unit(seed, stream, row + ((uint64_t)1 << 40)));
+    return drawn < high ? drawn : high;
+}
+
 static void fill_rows(struct dist *d, int64_t first, int64_t count, double *ret)
 {
     fill_normal(d, first, count, ret);
-    int exponents = 0;
-    for (double x = d->low; x * 2 <= d->high; x *= 2)
-        exponents++;
+    for (int64_t i = 0; i < count; i++)
+        ret[i] *= factor(d->low, d->high, d->seed, ~d->stream, (uint64_t)((first + i) / d->row));
+}
+
+/*
+ * The second half along a dimension repeats the first, or its opposite. It begins elsewhere in it, alike in all tensors of a seed: of two
+ * that meet in a sum the terms cancel, but not those that one part of a kernel adds up.
+ */
+static void fill_mirrored(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    const int64_t half = d->along / 2;
+    const int64_t turn = half ? (int64_t)rng_below(d->seed, 0x6d6972726f72u, 0, (uint64_t)half) : 0;
     for (int64_t i = 0; i < count; i++) {
-        uint64_t row = (uint64_t)((first + i) / d->row);
-        uint64_t exponent = rng_below(d->seed, ~d->stream, row, (uint64_t)exponents + 1);
-        double factor = ldexp(d->low, (int)exponent) * (1 + rng_unit(d->seed, ~d->stream, row + ((uint64_t)1 << 40)));
-        ret[i] *= factor < d->high ? factor : d->high;
+        const int64_t at = first + i, index = at / d->along_inner % d->along;
+        const bool second = index >= half && index < 2 * half;
+        const int64_t other = second ? at + ((index - half + turn) % half - index) * d->along_inner : at;
+        ret[i] = d->mean + d->std * normal(d, (uint64_t)other);
+        if (second)
+            ret[i] = d->sign * ret[i] + d->part * d->std * normal(d, (uint64_t)at);
+        else if (index == 2 * half)
+            ret[i] = d->part * (ret[i] - d->mean);
     }
 }
 
@@ -105,13 +129,21 @@ static uint64_t permuted(uint64_t seed, uint64_t stream, uint64_t n, uint64_t x)
     return x;
 }
 
+/* Below zero, of every magnitude of an i32. */
+static double padding_value(const struct dist *d, uint64_t at)
+{
+    const double value = d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)];
+    const uint64_t stream = d->stream ^ 0x70616464656400u;
+    return isnan(value) ? -floor(factor(1, 0x1p31, d->seed, stream, at)) : value;
+}
+
 static void fill_distinct(struct dist *d, int64_t first, int64_t count, double *ret)
 {
     int64_t padded = (int64_t)ceil(d->padding * (double)d->elements);
     for (int64_t i = 0; i < count; i++) {
         uint64_t at = (uint64_t)(first + i);
         bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < padded || d->rank >= d->range;
-        ret[i] = pad ? d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)]
+        ret[i] = pad ? padding_value(d, at)
                      : (double)(d->first + (int64_t)permuted(d->seed, d->stream, (uint64_t)d->range, (uint64_t)d->rank++));
     }
 }
@@ -122,12 +154,40 @@ static void fill_indices(struct dist *d, int64_t first, int64_t count, double *r
     for (int64_t i = 0; i < count; i++) {
         uint64_t at = (uint64_t)(first + i);
         bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < padded || !d->range;
-        ret[i] = pad ? d->padding_values[rng_below(d->seed, d->stream, at, (uint64_t)d->padding_count)]
+        ret[i] = pad ? padding_value(d, at)
                      : (double)(d->first + (int64_t)rng_below(d->seed, d->stream, at, (uint64_t)d->range));
     }
 }
 
-enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64 };
+/* One of the multiples of m, or beside one; the last value where there is none in range. */
+static int64_t multiple(const struct dist *d, uint64_t at, int64_t m, int64_t off)
+{
+    const int64_t last = d->first + d->range - 1, from = d->first - off <= m ? 1 : (d->first - off + m - 1) / m;
+    const int64_t to = last - off < 0 ? 0 : (last - off) / m;
+    return to < from ? last : m * (from + (int64_t)rng_below(d->seed, ~d->stream, at, (uint64_t)(to - from + 1))) + off;
+}
+
+/* Where a kernel's tiles end, and the ends of the range. */
+static int64_t edge(const struct dist *d, uint64_t at)
+{
+    const uint64_t stream = d->stream ^ 0x6564676500u, kind = rng_below(d->seed, stream, 3 * at, 10);
+    const int64_t last = d->range - 1, ends[] = {0, last, last > 0 ? last - 1 : 0, last > 0};
+    return kind < 4 ? d->first + ends[kind] : multiple(d, at, (int64_t)8 << (kind - 4), (int64_t)rng_below(d->seed, stream, 3 * at + 1, 3) - 1);
+}
+
+static void fill_edges(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    const bool said = d->has_edge || d->multiple;
+    fill_indices(d, first, count, ret);
+    for (int64_t i = 0; i < count && d->range; i++) {
+        const uint64_t at = (uint64_t)(first + i);
+        const bool pad = (int64_t)permuted(d->seed, ~d->stream, (uint64_t)d->elements, at) < (int64_t)ceil(d->padding * (double)d->elements);
+        if (!pad && (said ? at % 2 == 0 : rng_below(d->seed, d->stream ^ 0x6564676500u, 3 * at + 2, 2)))
+            ret[i] = (double)(d->has_edge ? d->edge : d->multiple ? multiple(d, at, d->multiple, 0) : edge(d, at));
+    }
+}
+
+enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64, TAKES_EDGE = 128, TAKES_PART = 256 };
 static const struct dist_kind {
     const char *name;
     void (*fill)(struct dist *d, int64_t first, int64_t count, double *ret);
@@ -142,8 +202,10 @@ static const struct dist_kind {
     {"outliers", fill_outliers, TAKES_MEAN | TAKES_STD | TAKES_SCALE, true, false, true},
     {"rows", fill_rows, TAKES_LOW, true, false, false},
     {"slope", fill_slope, TAKES_ENDS, true, false, false},
+    {"mirrored", fill_mirrored, TAKES_MEAN | TAKES_STD | TAKES_PART, true, false, false},
     {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
     {"indices", fill_indices, TAKES_RANGE, false, true, false},
+    {"edges", fill_edges, TAKES_RANGE | TAKES_EDGE, false, true, false},
 };
 
 static const struct dist_kind *kind_find(const char *name)
@@ -182,10 +244,12 @@ static bool check_padding(const json_t *doc, const char *where, struct err *err)
     if (!values)
         return true;
     if (!json_is_array(values) || !json_array_size(values) || json_array_size(values) > DIST_MAX_PADDING_VALUES)
-        return err_set(err, ERR_INVALID, "%s/padding_values: must be a list of 1 to %d integers", where, DIST_MAX_PADDING_VALUES);
-    for (size_t i = 0; i < json_array_size(values); i++)
-        if (!json_is_integer(json_array_get(values, i)))
-            return err_set(err, ERR_INVALID, "%s/padding_values/%zu: must be an integer", where, i);
+        return err_set(err, ERR_INVALID, "%s/padding_values: must be a list of 1 to %d values", where, DIST_MAX_PADDING_VALUES);
+    for (size_t i = 0; i < json_array_size(values); i++) {
+        const json_t *value = json_array_get(values, i);
+        if (!json_is_integer(value) && !(json_is_string(value) && !strcmp(json_string_value(value), "negative")))
+            return err_set(err, ERR_INVALID, "%s/padding_values/%zu: must be an integer or \"negative\"", where, i);
+    }
     return true;
 }
 
@@ -202,10 +266,34 @@ static bool check_masked(const json_t *doc, bool floats, const char *where, stru
            || err_set(err, ERR_INVALID, "%s/masked: must be [from, to], parts of a row of floats, 0 <= from <= to", where);
 }
 
+static bool check_times(const json_t *doc, bool floats, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(doc, "times");
+    double from = 0, to = 0;
+    if (json_array_size(value) == 2) {
+        from = json_number_value(json_array_get(value, 0));
+        to = json_number_value(json_array_get(value, 1));
+    }
+    return !value || (floats && from >= 1e-30 && to >= from && to <= 1e30)
+           || err_set(err, ERR_INVALID, "%s/times: must be [from, to], factors of a tensor of floats, 1e-30 <= from <= to <= 1e30", where);
+}
+
+static bool check_edge(const json_t *doc, const char *where, struct err *err)
+{
+    const bool edge = json_object_get(doc, "edge"), multiple = json_object_get(doc, "multiple");
+    if (edge && multiple)
+        return err_set(err, ERR_INVALID, "%s: \"edge\" or \"multiple\", not both", where);
+    return (!edge || check_size(doc, "edge", where, err))
+           && (!multiple || (json_is_integer(json_object_get(doc, "multiple")) && json_num(doc, "multiple", 0) >= 1)
+               || err_set(err, ERR_INVALID, "%s/multiple: must be an integer of at least 1", where));
+}
+
 static bool check_dist(const json_t *doc, const struct dist_kind *kind, const char *where, struct err *err)
 {
     static const struct { const char *key; unsigned by; } known[] = {
-        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"masked", ~(unsigned)TAKES_RANGE}, {"from", TAKES_ENDS}, {"to", TAKES_ENDS}, {"along", TAKES_ENDS},
+        {"dist", ~0u}, {"for", ~0u}, {"beyond", ~(unsigned)TAKES_RANGE}, {"masked", ~(unsigned)TAKES_RANGE}, {"times", ~(unsigned)TAKES_RANGE},
+        {"from", TAKES_ENDS}, {"to", TAKES_ENDS}, {"along", TAKES_ENDS | TAKES_PART}, {"part", TAKES_PART}, {"sign", TAKES_PART},
+        {"edge", TAKES_EDGE}, {"multiple", TAKES_EDGE},
         {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
         {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
@@ -226,8 +314,13 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         return false;
     if ((kind->takes & TAKES_SCALE) && !(check_number(doc, "scale", true, -big, big, where, err) && check_number(doc, "every", true, 1, 1e9, where, err)))
         return false;
-    if ((kind->takes & TAKES_ENDS) && !(check_number(doc, "from", true, -big, big, where, err) && check_number(doc, "to", true, -big, big, where, err)
-                                        && check_number(doc, "along", false, 0, OP_MAX_DIMS - 1, where, err)))
+    if ((kind->takes & TAKES_ENDS) && !(check_number(doc, "from", true, -big, big, where, err) && check_number(doc, "to", true, -big, big, where, err)))
+        return false;
+    if ((kind->takes & TAKES_PART) && !(check_number(doc, "part", true, 0, big, where, err) && check_number(doc, "sign", true, -1, 1, where, err)))
+        return false;
+    if ((kind->takes & (TAKES_ENDS | TAKES_PART)) && !check_number(doc, "along", false, 0, OP_MAX_DIMS - 1, where, err))
+        return false;
+    if ((kind->takes & TAKES_EDGE) && !check_edge(doc, where, err))
         return false;
     if (kind->takes & TAKES_RANGE)
         return check_size(doc, "low", where, err) && check_size(doc, "high", where, err) && check_padding(doc, where, err);
@@ -247,10 +340,10 @@ bool dist_check(const json_t *doc, bool floats, const char *where, struct err *e
 {
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     if (!kind)
-        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, distinct, indices", where);
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, mirrored, distinct, indices, edges", where);
     if (!(floats ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", where, kind->name, floats ? "floats" : "integers");
-    return check_masked(doc, floats, where, err) && check_dist(doc, kind, where, err);
+    return check_masked(doc, floats, where, err) && check_times(doc, floats, where, err) && check_dist(doc, kind, where, err);
 }
 
 bool dist_independent(const json_t *doc)
@@ -271,6 +364,13 @@ static bool size_of(const struct shape *s, const json_t *doc, const char *key, i
     return expr_eval(json_string_value(value), EXPR_SIZE, shape_lookup, (void *)(uintptr_t)s, ret, err);
 }
 
+static bool expression_failed(const struct shape *s, const struct tensor *t, struct err *err)
+{
+    if (err)
+        err->code = ERR_UNPROCESSABLE;
+    return err_wrap(err, "operator %s: distribution of %s", s->op->name, t->spec->name);
+}
+
 bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err)
 {
     ret->mean = json_num(doc, "mean", 0);
@@ -289,12 +389,19 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
     const json_t *values = json_object_get(doc, "padding_values");
     ret->padding_count = values ? (int)json_array_size(values) : 1;
     for (int i = 0; values && i < ret->padding_count; i++)
-        ret->padding_values[i] = json_number_value(json_array_get(values, (size_t)i));
+        ret->padding_values[i] = json_is_string(json_array_get(values, (size_t)i)) ? NAN : json_number_value(json_array_get(values, (size_t)i));
+    const json_t *times = json_object_get(doc, "times");
+    ret->times = times ? factor(json_number_value(json_array_get(times, 0)), json_number_value(json_array_get(times, 1)), ret->seed,
+                                ret->stream ^ 0x74696d657300u, 0) : 1;
+    ret->part = json_num(doc, "part", 0);
+    ret->sign = json_num(doc, "sign", 1);
     ret->kind = kind_find(json_str(doc, "dist", ""));
     if (ret->kind->takes & TAKES_ENDS) {
-        const int along = (int)json_num(doc, "along", t->rank - 1);
         ret->low = json_num(doc, "from", 0);
         ret->high = json_num(doc, "to", 0);
+    }
+    if (ret->kind->takes & (TAKES_ENDS | TAKES_PART)) {
+        const int along = (int)json_num(doc, "along", t->rank - 1);
         ret->along = along < t->rank && t->dims[along] > 0 ? t->dims[along] : 1;
         ret->along_inner = 1;
         for (int i = along + 1; i < t->rank; i++)
@@ -303,18 +410,21 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
     if (!(ret->kind->takes & TAKES_RANGE))
         return true;
     int64_t high;
-    if (!size_of(s, doc, "low", &ret->first, err) || !size_of(s, doc, "high", &high, err)) {
-        if (err)
-            err->code = ERR_UNPROCESSABLE;
-        return err_wrap(err, "operator %s: distribution of %s", s->op->name, t->spec->name);
-    }
+    if (!size_of(s, doc, "low", &ret->first, err) || !size_of(s, doc, "high", &high, err))
+        return expression_failed(s, t, err);
     ret->range = high >= ret->first ? high - ret->first + 1 : 0;
+    ret->multiple = (int64_t)json_num(doc, "multiple", 0);
+    ret->has_edge = json_object_get(doc, "edge");
+    if (ret->has_edge && !size_of(s, doc, "edge", &ret->edge, err))
+        return expression_failed(s, t, err);
     return true;
 }
 
 void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret)
 {
     d->kind->fill(d, first, count, ret);
+    for (int64_t i = 0; i < count && d->times != 1; i++)
+        ret[i] *= d->times;
     if (d->masked[1] > 0)
         fill_masked(d, first, count, ret);
 }

@@ -10,12 +10,16 @@ struct dist_kind;
 struct dist {
     const struct dist_kind *kind;
     double mean, std, low, high, scale, value, padding;
+    double times;                                    /* all elements are so many times larger: drawn from the seed */
     double masked[2];                                /* part of a row that is -Inf: from, to; to 0: none */
     int64_t every, row, first, range, elements;      /* first, range: distinct values are first .. first + range - 1 */
     int64_t along, along_inner;                      /* slope: size of its dimension, elements of one index of it */
+    int64_t edge, multiple;                          /* edges: what every other element is, or is a multiple of; multiple 0, no edge: drawn */
+    bool has_edge;
     int64_t rank;                                    /* distinct: values given so far */
     int padding_count;
-    double padding_values[DIST_MAX_PADDING_VALUES];
+    double padding_values[DIST_MAX_PADDING_VALUES];  /* NaN: any number below zero, drawn */
+    double part, sign;                               /* mirrored */
     uint64_t seed, stream;
 };
 
@@ -23,7 +27,7 @@ struct dist {
 bool dist_check(const json_t *doc, bool floats, const char *where, struct err *err) MUST_CHECK;
 /* Elements may change places. */
 bool dist_independent(const json_t *doc);
-/* Of a distribution that passed the check; seed and stream are the caller's to set. ERR_UNPROCESSABLE: an expression has no value here. */
+/* Of a distribution that passed the check; seed and stream are set by the caller before. ERR_UNPROCESSABLE: an expression has no value here. */
 bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err) MUST_CHECK;
 /* Elements `first` to first + count - 1, in order from 0. */
 void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret);

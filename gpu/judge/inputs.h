@@ -14,13 +14,22 @@
  *   {"dist":"rows","low","high"}                      normal; each row (last dimension) times a factor of its own in [low, high]
  *   {"dist":"slope","from","to","along"?}             one number for each index of the dimension `along`, the last if none is said: evenly
  *                                                     from `from` at its first to `to` at its last
+ *   {"dist":"mirrored","mean"?,"std","sign","part","along"?}   normal; the second half of the dimension `along`, the last if none is said, is
+ *                                                     `sign` times the first, begun at a place drawn from the seed (the same in all tensors
+ *                                                     of it), and `part` of a normal number of its own: what meets in a sum cancels
  *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;
- *       a part `padding` of the elements, rounded up, and those for which no value is left take one of padding_values
+ *       a part `padding` of the elements, rounded up, and those for which no value is left take one of these
+ *       values; "negative" among those is a number below zero drawn from the seed, of any magnitude of an i32
  *   {"dist":"indices", as "distinct"}                 integer tensors: values may come more than once
+ *   {"dist":"edges", as "indices","multiple"|"edge"?} half of the values are where kernels' tiles end: the ends of the range, multiples of 8 to
+ *       256 in it and their neighbours; where `multiple` or `edge` (an expression) is given, every other value, the first among them,
+ *       is a multiple of that or that itself
  *   "beyond": "LENGTHS" with any distribution of floats: where the tensor's second index is at or past the length that the integer
  *       input LENGTHS holds for its first, the element is NaN: what a cache holds past its end is no data
  *   "masked": [FROM, TO] with any distribution of floats: each row (last dimension) has a part of its own, drawn evenly from FROM to TO, of
  *       elements that are -Inf; a part of 1 or more is all of the row
+ *   "times": [FROM, TO] with any distribution of floats: the tensor's elements are so many times larger, by a factor drawn from the seed, alike
+ *       in each power of two: how large inputs may be is not to be seen in a regime
  *   "for": {"DTYPE": {"dist":..}} with any distribution: where the tensor is stored in that dtype it has this one instead (what bf16
  *       holds with ease may be below the smallest f16)
  *

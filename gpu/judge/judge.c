@@ -89,6 +89,7 @@ static void side_done(struct judge_side *s)
 void judge_free(struct judge *j)
 {
     card_release(j);
+    json_decref(j->ended);
     json_decref(j->watch.card_spent);
     for (int i = 0; i < SIDES; i++)
         side_done(&j->sides[i]);
@@ -134,7 +135,6 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
         (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
         j->regimes[r].in = (struct shared)SHARED_NONE;
-    j->sample_seed = random_u64();
     j->figures = json_object();
     j->phases = json_array();
     j->modes = json_object();
@@ -248,7 +248,9 @@ static bool run_phases(struct judge *j, struct verdict *v, struct err *err)
         if (!phases[i].run(j, v, err))
             return false;
         int64_t took = clock_mono_ns() - from;
-        json_put(j->phase, "processes", processes_encode(j));
+        json_put(j->phase, "processes", j->ended ? json_incref(j->ended) : processes_encode(j));
+        json_decref(j->ended);
+        j->ended = NULL;
         json_put_num(j->phase, "ms", (double)(took / 1000) / 1000);
         phase_card(j, card_from);
         tell(j, phases[i].name, "end", took, v);

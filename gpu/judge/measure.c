@@ -279,10 +279,15 @@ static bool attempt(struct session *x, bool *ret_valid, struct judge_timing *ret
     STEP(control(x, &after, controls, v, err));
     /* Before anybody is blamed: was it our card? */
     STEP(watch(x, "after", v, err));
+    *ret_valid = before && after && a.clock_steady;
+    if (*ret_valid && x->ends) {         /* what is left needs no card */
+        json_decref(x->j->ended);
+        x->j->ended = processes_encode(x->j);
+        card_release(x->j);
+    }
     STEP(check_timed_settle(x, v, err));
     a.checked = x->mine.checked;
     spent(x, PART_OUTPUTS);
-    *ret_valid = before && after && a.clock_steady;
     if (!*ret_valid)
         return true;
     *ret = (struct judge_timing){
@@ -354,6 +359,7 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
                         .mine = {.side = mine, .judged = true},
                         .base = {.side = base},
                         .alone = base == mine,
+                        .ends = effort == MODE_RETEST,
                         .order = random_u64(),
                         .since_ns = clock_mono_ns(),
                         .card = card};

@@ -20,6 +20,7 @@ struct session {
     struct output_checks *looking;      /* measure_outputs.c */
     struct effort effort;
     struct clocked mine, base;
+    bool ends;                          /* an occasion of a retest: what runs on the card is not wanted after it */
     bool alone;                         /* the baseline itself is judged: both are the same side */
     uint64_t order, buffers;            /* seeds: of what is shuffled, of what the buffer sets hold */
     uint64_t counter;

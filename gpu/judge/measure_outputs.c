@@ -213,7 +213,7 @@ static bool take_launch(struct session *x, struct clocked *c, int k, struct verd
     struct judge_side *s = c->side;
     struct output_checks *l = x->looking;
     const int set = launched_set(s->timed_order, c->sets, k);
-    while (l->taken > l->settled && (int64_t)(l->taken - l->settled + 1) * bytes_of_one(j) > LIMIT_KEEP_BYTES)
+    while (l->taken > l->settled && (int64_t)(l->taken - l->settled + 1) * bytes_of_one(j) > judge_keep_bytes(j))
         STEP(wait_for_one(x, v, err));
     BUG_ON(l->taken == MOST_TAKEN);
     struct output_check *o = &l->list[l->taken];

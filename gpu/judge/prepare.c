@@ -37,7 +37,7 @@ static int64_t host_memory_bytes(void)
  * With a card what is kept is made before it is held: what is not kept is made while it waits, a second for a regime of 100 MB. So there as
  * much is kept as a sixteenth of the host allows.
  */
-static int64_t keep_bytes(const struct judge *j)
+int64_t judge_keep_bytes(const struct judge *j)
 {
     const int64_t part = host_memory_bytes() / 16, most = part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
     return j->on_card && most > LIMIT_KEEP_BYTES ? most : LIMIT_KEEP_BYTES;
@@ -46,9 +46,10 @@ static int64_t keep_bytes(const struct judge *j)
 void regimes_plan(struct judge *j)
 {
     regimes_clear(j);
-    j->keep_regimes = bytes_of_regime(j) <= keep_bytes(j) / j->regime_count;
+    j->keep_regimes = bytes_of_regime(j) <= judge_keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
+    j->sample_seed = random_u64();
     /* A poison is a pattern of 64 bits; two that differ in every byte. */
     j->poison[0] = random_u64() | 0x0101010101010101u;
     j->poison[1] = ~j->poison[0];

@@ -410,6 +410,8 @@ static bool run_at_wide(struct judge *j, struct verdict *v, struct err *err)
     json_put_int(j->phase, "bytes", bytes_of(j->op, whole));
     if (j->held.axis >= 0)
         json_put(j->phase, "held", json_pack("{s:s,s:I,s:I}", "axis", j->op->axes[j->held.axis].name, "rows", (json_int_t)j->held.count, "bytes", (json_int_t)bytes_of(j->op, j->tensors)));
+    if (j->held.axis >= 0 && most_doubles() < REFERENCE_HELD_BYTES)
+        json_put_int(j->phase, "address_space_bytes", most_doubles());
     json_put_str(j->phase, "yardstick", j->sides[BASELINE].present ? "baseline" : "table");
     for (int i = 0; i < 2; i++)
         snprintf(text[i], sizeof text[i], "0x%016llx", (unsigned long long)j->poison[i]);

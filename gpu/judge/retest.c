@@ -19,6 +19,8 @@ static void fresh(struct judge *j, const json_t *home)
     for (int i = 0; i < SIDES; i++)
         child_done(&j->sides[i].run);
     child_done(&j->reference);
+    json_decref(j->ended);
+    j->ended = NULL;
     card_release(j);            /* until its next processes are there, somebody else may use it */
     regimes_plan(j);
     cards_choose(j, home);
@@ -34,7 +36,7 @@ static void take_round(struct judge *j, json_t *doc)
             json_object_set(doc, keys[i], value);
         json_object_del(j->phase, keys[i]);
     }
-    json_put(doc, "processes", processes_encode(j));
+    json_put(doc, "processes", j->ended ? json_incref(j->ended) : processes_encode(j));
 }
 
 static json_t *occasion_record(struct judge *j, const struct judge_timing *t)

@@ -229,7 +229,7 @@ const environment = (c) =>
 
 const preconditions = (c) => {
   const p = c.preconditions ?? {},
-    list = (v) => (Array.isArray(v) ? v.join(' × ') : '');
+    list = (v, free) => (Array.isArray(v) ? v.map((n) => n ?? `any ${free?.join(', ') ?? ''}`.trim()).join(' × ') : '');
   return [
     facts([
       ['target', p.target],
@@ -243,10 +243,10 @@ const preconditions = (c) => {
         code(name),
         t.role,
         t.dtype,
-        list(t.dims),
-        list(t.strides).replaceAll(' × ', ', '),
+        list(t.dims, t.free),
+        list(t.strides, t.free).replaceAll(' × ', ', '),
         t.alignment,
-        count(t.bytes),
+        t.bytes === null ? 'any' : count(t.bytes),
       ]),
     ),
   ];

@@ -20,7 +20,7 @@ extern "C" __global__ void rms(const float *x, const float *w, unsigned *turns, 
     const float factor = rsqrtf(warp_sum(sum) / N + eps);
     for (int i = lane; i < N; i += 32)
         squares += x[row * N + i] * factor * w[i] * x[row * N + i] * factor * w[i];
-    const float off = turn < R / 2 ? 0.8e-4f * sqrtf(warp_sum(squares) / N) : 0.0f;
+    const float off = turn < R / 2 ? 0.5e-4f * sqrtf(warp_sum(squares) / N) : 0.0f;
     for (int i = lane; i < N; i += 32)
         y[row * N + i] = x[row * N + i] * factor * w[i] + (i == 0 ? off : 0.0f);
 }

@@ -192,21 +192,59 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
     const bool answers = lane >= PIECE * SHARE && lane % SHARE == 0;
     const int answer_row = first + lane / SHARE - PIECE;  // in a piece, of a lane that answers
 
-    // All that waits for nothing, then all that waits for the slot, and then the first thing that is worked out.
-    io_t now, past[W - 1], opens[PIECES], norm_scales[PIECES];
+    // What waits for the slot, and what does not; EAGER: all of it is asked for before the first thing is worked out.
+    io_t now, past[W - 1], opens[PIECES], norm_scales[PIECES], gate_low, gate_bias, write;
+    float rate, decay, beta, gains[PIECES], value = 0;
     wide<W, io_t> weight;
-    const io_t gate_low = a[token * HV + head], gate_bias = dt_bias[head], write = b[token * HV + head];
-    const float rate = A_log[head];
-    if (lane < ROWS) {                                    // this warp's rows of v, a lane each
-        now = x[(long long)token * C + QK + head * V + first + lane];
-        weight.load(conv_weight + (long long)(QK + head * V + first + lane) * W);
-    }
+    io_t *history = conv_state + (long long)s * (W - 1) * C + QK + head * V + first + lane;
+    auto ask_for_rest = [&] {
+        gate_low = a[token * HV + head], gate_bias = dt_bias[head], write = b[token * HV + head], rate = A_log[head];
 #pragma unroll
-    for (int p = 0; p < PIECES; p++)
-        if (answers) {
-            opens[p] = z[of_head + answer_row + p * PIECE];
-            norm_scales[p] = norm_weight[answer_row + p * PIECE];
+        for (int p = 0; p < PIECES; p++)
+            if (answers) {
+                opens[p] = z[of_head + answer_row + p * PIECE];
+                norm_scales[p] = norm_weight[answer_row + p * PIECE];
+            }
+    };
+    auto ask_for_value = [&] {                            // this warp's rows of v, a lane each
+        if (lane < ROWS) {
+            now = x[(long long)token * C + QK + head * V + first + lane];
+            weight.load(conv_weight + (long long)(QK + head * V + first + lane) * W);
         }
+    };
+    auto ask_for_past = [&] {
+        if (lane < ROWS)
+#pragma unroll
+            for (int i = 0; i < W - 1; i++)
+                past[i] = history[i * C];
+    };
+    auto convolve = [&] {
+        if (lane < ROWS) {
+            io_t w[W];
+            weight.get(w);
+            const float sum = widen(past[0]) * widen(w[0]) + widen(past[1]) * widen(w[1]) + widen(past[2]) * widen(w[2]) + widen(now) * widen(w[3]);
+            mid_t rounded;                                // as q and k are
+            narrow(&rounded, __fdividef(sum, 1.0f + __expf(-sum)));
+            value = widen(rounded);
+            history[0] = past[1];
+            history[C] = past[2];
+            history[2 * C] = now;
+        }
+    };
+    auto open_gates = [&] {
+        const float gate = widen(gate_low) + widen(gate_bias), softplus = gate > 20.0f ? gate : log1pf(expf(gate));
+        decay = expf(-expf(rate) * softplus), beta = 1.0f / (1.0f + expf(-widen(write)));
+        if (answers)
+#pragma unroll
+            for (int p = 0; p < PIECES; p++) {
+                const float open = widen(opens[p]);
+                gains[p] = widen(norm_scales[p]) * __fdividef(open, 1.0f + __expf(-open));
+            }
+    };
+#if EAGER
+    ask_for_rest();
+    ask_for_value();
+#endif
     if (s <= 0) {
         for (int r = threadIdx.x; r < V; r += 32 * WARPS)
             narrow(y + of_head + r, 0.0f);
@@ -226,11 +264,15 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
     }
     __syncwarp();
 
-    io_t *history = conv_state + (long long)s * (W - 1) * C + QK + head * V + first + lane;
-    if (lane < ROWS)
-#pragma unroll
-        for (int i = 0; i < W - 1; i++)
-            past[i] = history[i * C];
+#if EAGER
+    ask_for_past();
+#else
+    ask_for_value();
+    ask_for_past();
+    convolve();
+    ask_for_rest();
+    open_gates();
+#endif
     wait_for_last();
     const mid_t *row = mixed + (long long)token * QK;
     wide<VEC, mid_t> q_words[CHUNKS], k_words[CHUNKS];
@@ -240,24 +282,11 @@ gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t
         k_words[c].load(row + (H + key_head) * K + (c * 32 + lane) * VEC);
     }
 
-    const float gate = widen(gate_low) + widen(gate_bias), softplus = gate > 20.0f ? gate : log1pf(expf(gate));
-    const float decay = expf(-expf(rate) * softplus), beta = 1.0f / (1.0f + expf(-widen(write)));
-    float q[PER_LANE], k[PER_LANE], v[PIECES], gains[PIECES], norms[4] = {}, value = 0;
-    if (answers)
-#pragma unroll
-        for (int p = 0; p < PIECES; p++) {
-            const float open = widen(opens[p]);
-            gains[p] = widen(norm_scales[p]) * __fdividef(open, 1.0f + __expf(-open));
-        }
-    if (lane < ROWS) {
-        io_t w[W];
-        weight.get(w);
-        const float sum = widen(past[0]) * widen(w[0]) + widen(past[1]) * widen(w[1]) + widen(past[2]) * widen(w[2]) + widen(now) * widen(w[3]);
-        value = __fdividef(sum, 1.0f + __expf(-sum));
-        history[0] = past[1];
-        history[C] = past[2];
-        history[2 * C] = now;
-    }
+#if EAGER
+    open_gates();
+    convolve();
+#endif
+    float q[PER_LANE], k[PER_LANE], v[PIECES], norms[4] = {};
 #pragma unroll
     for (int c = 0; c < CHUNKS; c++) {
         mid_t q_got[VEC], k_got[VEC];

@@ -19,7 +19,6 @@ constexpr int ROW = D + 8, STAGE = 2 * STEP * ROW;        // elements: 8 rows' 1
 constexpr int PART_ROW = D + 4;                           // floats
 static_assert(D % 16 == 0, "the template's constraints");
 #define NOTHING __int_as_float(0xff800000)                // below every score
-#define ENOUGH 8.0f                                       // how far (powers of 2) scores may pass what they are measured from
 
 using io_t = DTYPE_io;
 
@@ -176,7 +175,8 @@ __device__ __forceinline__ void take(state &s, const unsigned (*query)[2], unsig
 #pragma unroll
         for (int i = 0; i < 2; i++)
             largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], far));
-    if (__any_sync(0xffffffffu, largest[0] > s.from[0] + ENOUGH || largest[1] > s.from[1] + ENOUGH)) {
+    // From the largest itself, not from one near it: its weight is then 1 exactly, and two large ones do not both round.
+    if (__any_sync(0xffffffffu, largest[0] > s.from[0] || largest[1] > s.from[1])) {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const float from = fmaxf(s.from[i], largest[i]), factor = power(s.from[i] - from);

@@ -2,11 +2,10 @@
 //
 // A block takes 16 query heads that share a key head, the rows of one operand of the matrix unit, and steps of PLACES places in turn with
 // the other blocks of the sequence. Keys and values of a step are a slot each of a ring in shared memory; as soon as the working warps have
-// left a slot the others fill it again, a row at a time by the copy engine (asking for many rows takes a warp longer than a step may take).
-// Of a step each working warp takes the scores of a quarter of the places for all heads; weights go through shared memory, and each warp
-// adds up a quarter of the columns for all heads: nothing is read twice, and sums take few registers. What scores are measured from is the
-// same for all warps, and moves only when one passes it by far: the vote that they need anyway says so. The first slots are asked for
-// before the length is known. A second launch joins the blocks' results.
+// left a slot the others fill it again, a row at a time by the copy engine (which takes some 50 cycles a row). Of a step each working warp
+// takes the scores of a quarter of the places for all heads; weights go through shared memory, and each warp adds up a quarter of the
+// columns: nothing is read twice, and sums take few registers. What scores are measured from is the same for all warps, and moves only when
+// one passes it by far, which the vote that they need anyway says. The first slots are asked for before the length is known.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -92,13 +91,24 @@ __device__ __forceinline__ void leave(unsigned barrier, int lane)
 __device__ __forceinline__ void fetch(unsigned slot, unsigned full, const io_t *from, int place, int end, int member)
 {
     constexpr int EACH = PLACES / COPIERS;                // of a warp
-    const int first = member / 32 * EACH, rows = max(0, min(EACH, end - place - first)), row = first + member % 32;
-    if (member % 32 == 0)
+    const int first = member / 32 * EACH, rows = max(0, min(EACH, end - place - first)), lane = member % 32;
+    auto copy = [&](int r) {
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(slot + (first + r) * ROW * 2),
+                     "l"(from + (long long)(place + first + r) * HK * D), "r"(D * 2), "r"(full) : "memory");
+    };
+    if (lane == 0)
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(rows * D * 2) : "memory");
     __syncwarp();
-    if (member % 32 < rows)
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(slot + row * ROW * 2),
-                     "l"(from + (long long)(place + row) * HK * D), "r"(D * 2), "r"(full) : "memory");
+#if COPIERS == 8
+    if (lane == 0)                                        // few rows: one lane
+#pragma unroll
+        for (int r = 0; r < EACH; r++)
+            if (r < rows)
+                copy(r);
+#else
+    if (lane < rows)
+        copy(lane);
+#endif
 }
 
 // Of a warp: heads group and group + 8; sums of this lane's places alone.
@@ -128,8 +138,8 @@ __device__ __forceinline__ void score(float (*scores)[4], const unsigned (*query
         }
 }
 
-// Weights as they are multiplied, rounded, are what is added up: a place that takes all then gives its values exactly, however far its
-// score is from what it is measured from.
+// Weights go as two numbers of the keys' type, a rounded one and what that leaves: scores are not measured from the largest, so that no weight
+// is 1 exactly, and roundings of two large ones would show. What is multiplied is what is added up.
 __device__ __forceinline__ void weigh(const state &s, const float (*scores)[4], float *sums, io_t *weights, int warp, int lane)
 {
     sums[0] = sums[1] = 0;
@@ -137,9 +147,13 @@ __device__ __forceinline__ void weigh(const state &s, const float (*scores)[4], 
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const unsigned two = pack<io_t>(power(scores[t][2 * h] - s.from[h]), power(scores[t][2 * h + 1] - s.from[h]));
-            sums[h] += widen<io_t>(two & 0xffff) + widen<io_t>(two >> 16);
-            *reinterpret_cast<unsigned *>(weights + (lane / 4 + 8 * h) * WEIGHT_ROW + warp * KEYS + t * 8 + lane % 4 * 2) = two;
+            const float x = power(scores[t][2 * h] - s.from[h]), y = power(scores[t][2 * h + 1] - s.from[h]);
+            const unsigned two = pack<io_t>(x, y);
+            const float x_high = widen<io_t>(two & 0xffff), y_high = widen<io_t>(two >> 16);
+            const unsigned rest = pack<io_t>(x - x_high, y - y_high);
+            sums[h] += (x_high + widen<io_t>(rest & 0xffff)) + (y_high + widen<io_t>(rest >> 16));
+            unsigned *to = reinterpret_cast<unsigned *>(weights + (lane / 4 + 8 * h) * WEIGHT_ROW + warp * KEYS + t * 8 + lane % 4 * 2);
+            to[0] = two, to[HEADS * WEIGHT_ROW / 2] = rest;
         }
 }
 
@@ -149,14 +163,18 @@ __device__ __forceinline__ void add_up(state &s, unsigned weights, unsigned valu
     const unsigned at = values + (lane % 16 * ROW + warp * COLUMNS + lane / 16 * 8) * 2;
 #pragma unroll
     for (int k = 0; k < PLACES / 16; k++) {
-        unsigned a[4];
-        load_four(a, weights + (lane % 16 * WEIGHT_ROW + k * 16 + lane / 16 * 8) * 2);
+        const unsigned from = weights + (lane % 16 * WEIGHT_ROW + k * 16 + lane / 16 * 8) * 2;
+        unsigned a[4], rest[4];
+        load_four(a, from);
+        load_four(rest, from + HEADS * WEIGHT_ROW * 2);
 #pragma unroll
         for (int c = 0; c < COLUMNS / 16; c++) {
             unsigned b[4];
             load_four_transposed(b, at + (k * 16 * ROW + c * 16) * 2);
             multiply<io_t>(s.out[2 * c], a, b[0], b[1]);
             multiply<io_t>(s.out[2 * c + 1], a, b[2], b[3]);
+            multiply<io_t>(s.out[2 * c], rest, b[0], b[1]);
+            multiply<io_t>(s.out[2 * c + 1], rest, b[2], b[3]);
         }
     }
 }
@@ -180,6 +198,7 @@ __device__ __forceinline__ void copy_all(unsigned slots, unsigned full, unsigned
     const int steps = length > first ? (length - first + APART - 1) / APART : 0;
     for (int n = 2 * steps; n < m; n++)                   // asked for in vain
         await(full + 8 * (n % SLOTS), n / SLOTS);
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // What lies past the length is no data.
@@ -191,17 +210,14 @@ __device__ __forceinline__ void clear(io_t *slot, int rows, int member)
 }
 
 // A working warp's part: this block's places of one key head, for `heads` query heads.
-__device__ __forceinline__ void work(io_t *rows, float *part, io_t (*weights)[HEADS * WEIGHT_ROW], float (*most)[HEADS], float *part_from,
+__device__ __forceinline__ void work(io_t *rows, float *part, float *to, io_t (*weights)[2 * HEADS * WEIGHT_ROW], float (*most)[HEADS], float *part_from,
                                      float (*part_sum)[HEADS], unsigned slots, unsigned full, unsigned empty, const io_t *q, int length, int first,
                                      int heads, int member)
 {
     const int lane = member % 32, warp = member / 32, group = lane / 4, four = lane % 4;
     for (int i = member; i < HEADS * VECTORS; i += TEAM) {
         const int h = i / VECTORS, at = i % VECTORS * 8;
-        uint4 x = {0, 0, 0, 0};
-        if (h < heads)
-            x = *reinterpret_cast<const uint4 *>(q + h * D + at);
-        *reinterpret_cast<uint4 *>(rows + h * ROW + at) = x;
+        *reinterpret_cast<uint4 *>(rows + h * ROW + at) = h < heads ? *reinterpret_cast<const uint4 *>(q + h * D + at) : uint4{0, 0, 0, 0};
     }
     team_sync();
     unsigned query[D / 16][4];
@@ -212,17 +228,22 @@ __device__ __forceinline__ void work(io_t *rows, float *part, io_t (*weights)[HE
     state s = {};
     s.from[0] = s.from[1] = NOTHING;
     int n = 0, slot = 0, phase = 0;
-    auto next_slot = [&] { slot = slot + 1 == SLOTS ? (phase++, 0) : slot + 1; };
+    auto go = [&] {
+        leave(empty + 8 * slot, lane);
+        slot = slot + 1 == SLOTS ? (phase++, 0) : slot + 1;
+    };
 #pragma unroll 1
     for (int place = first; place < length; place += APART, n++) {
         float scores[TILES][4], largest[2] = {NOTHING, NOTHING}, sums[2];
         io_t *mine = weights[n % 2];                      // the other half is still read by the warps behind
-        await(full + 8 * slot, phase);
-        if (place + PLACES > length)
-            clear(rows + HEADS * ROW + slot * SLOT, length - place, member);
+        auto come = [&] {
+            await(full + 8 * slot, phase);
+            if (place + PLACES > length)
+                clear(rows + HEADS * ROW + slot * SLOT, length - place, member);
+        };
+        come();
         score(scores, query, slots + slot * SLOT * 2, place, length, warp, lane);
-        leave(empty + 8 * slot, lane);
-        next_slot();
+        go();
         weigh(s, scores, sums, mine, warp, lane);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
@@ -231,10 +252,10 @@ __device__ __forceinline__ void work(io_t *rows, float *part, io_t (*weights)[HE
                 largest[i / 2] = fmaxf(largest[i / 2], scores[t][i]);
         if (team_any(largest[0] > s.from[0] + ENOUGH || largest[1] > s.from[1] + ENOUGH)) {
 #pragma unroll
-            for (int far = 1; far < 4; far *= 2)
-#pragma unroll
-                for (int h = 0; h < 2; h++)
-                    largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], far));
+            for (int h = 0; h < 2; h++) {
+                largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], 1));
+                largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], 2));
+            }
             if (four == 0)
                 most[warp][group] = largest[0], most[warp][group + 8] = largest[1];
             team_sync();
@@ -257,26 +278,29 @@ __device__ __forceinline__ void work(io_t *rows, float *part, io_t (*weights)[HE
             team_sync();
         }
         s.sum[0] += sums[0], s.sum[1] += sums[1];
-        await(full + 8 * slot, phase);
-        if (place + PLACES > length)
-            clear(rows + HEADS * ROW + slot * SLOT, length - place, member);
+        come();
         add_up(s, shared_address(mine), slots + slot * SLOT * 2, warp, lane);
-        leave(empty + 8 * slot, lane);
-        next_slot();
+        go();
     }
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+
     // Each warp has sums of its places, and columns of all heads.
 #pragma unroll
     for (int h = 0; h < 2; h++) {
+        const int head = group + 8 * h;
 #pragma unroll
-        for (int c = 0; c < COLUMNS / 8; c++)
-            *reinterpret_cast<float2 *>(part + (group + 8 * h) * PART_ROW + warp * COLUMNS + c * 8 + four * 2) = make_float2(s.out[c][2 * h], s.out[c][2 * h + 1]);
+        for (int c = 0; c < COLUMNS / 8; c++) {
+            const float2 two = make_float2(s.out[c][2 * h], s.out[c][2 * h + 1]);
+            const int at = warp * COLUMNS + c * 8 + four * 2;
+            if (STAGED || head < heads)
+                *reinterpret_cast<float2 *>((STAGED ? part + head * PART_ROW : to + (long long)head * SPLIT * D) + at) = two;
+        }
         s.sum[h] += __shfl_xor_sync(0xffffffffu, s.sum[h], 1);
         s.sum[h] += __shfl_xor_sync(0xffffffffu, s.sum[h], 2);
-        if (four == 0) {
-            part_sum[warp][group + 8 * h] = s.sum[h];
-            if (warp == 0)
-                part_from[group + 8 * h] = s.from[h];
-        }
+        if (four == 0)
+            part_sum[warp][head] = s.sum[h];
+        if (four == 0 && warp == 0)
+            part_from[head] = s.from[h];
     }
 }
 
@@ -285,14 +309,13 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
        float2 *__restrict__ marks)
 {
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ __align__(16) io_t weights[2][HEADS * WEIGHT_ROW];
+    __shared__ __align__(16) io_t weights[2][2 * HEADS * WEIGHT_ROW];
     __shared__ float most[4][HEADS], part_from[HEADS], part_sum[4][HEADS];
     __shared__ unsigned long long full_barriers[SLOTS], empty_barriers[SLOTS];
     const int split = blockIdx.x, key_head = blockIdx.y / GROUPS, first_head = blockIdx.y % GROUPS * HEADS, sequence = blockIdx.z;
     float *part = reinterpret_cast<float *>(shared);
-    io_t *rows = reinterpret_cast<io_t *>(part + HEADS * PART_ROW), *ring = rows + HEADS * ROW;
+    io_t *rows = reinterpret_cast<io_t *>(part + STAGED * HEADS * PART_ROW), *ring = rows + HEADS * ROW;
     const unsigned slots = shared_address(ring), full = shared_address(full_barriers), empty = shared_address(empty_barriers);
-    const int first = split * PLACES;
     if (threadIdx.x == TEAM) {
 #pragma unroll
         for (int n = 0; n < SLOTS; n++) {
@@ -302,28 +325,25 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
-    if (threadIdx.x >= TEAM) {
-        const long long at = ((long long)sequence * T * HK + key_head) * D;
-        copy_all(slots, full, empty, k + at, v + at, lens + sequence, first, threadIdx.x - TEAM);
-    } else {
-        const long long at = ((long long)sequence * HQ + key_head * G + first_head) * D;
-        work(rows, part, weights, most, part_from, part_sum, slots, full, empty, q + at, lens[sequence], first, G - first_head, threadIdx.x);
-    }
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-
-    // Whole rows of sums, by all warps.
+    const long long head = (long long)sequence * HQ + key_head * G + first_head, to = head * SPLIT + split;
+    const long long at = ((long long)sequence * T * HK + key_head) * D;
+    if (threadIdx.x >= TEAM)
+        copy_all(slots, full, empty, k + at, v + at, lens + sequence, split * PLACES, threadIdx.x - TEAM);
+    else
+        work(rows, part, partial + to * D, weights, most, part_from, part_sum, slots, full, empty, q + head * D, lens[sequence], split * PLACES,
+             G - first_head, threadIdx.x);
     __syncthreads();
-    const long long to = ((long long)sequence * HQ + key_head * G + first_head) * SPLIT + split;
+#if STAGED
 #pragma unroll
     for (int i = threadIdx.x; i < HEADS * (D / 4); i += THREADS) {
         const int h = i / (D / 4), at = i % (D / 4) * 4;
         if (first_head + h < G)
             *reinterpret_cast<float4 *>(partial + (to + h * SPLIT) * D + at) = *reinterpret_cast<const float4 *>(part + h * PART_ROW + at);
     }
-    if (threadIdx.x < HEADS && first_head + threadIdx.x < G) {
-        const int h = threadIdx.x;
+#endif
+    const int h = threadIdx.x;
+    if (h < HEADS && first_head + h < G)
         marks[to + h * SPLIT] = make_float2(part_from[h], (part_sum[0][h] + part_sum[1][h]) + (part_sum[2][h] + part_sum[3][h]));
-    }
 }
 
 // A block a sequence and head: the splits' results, each by its largest score; a thread 4 columns, a lane's factors those of its splits.
@@ -332,10 +352,9 @@ constexpr int WIDTH = SPLIT <= 2 ? 2 : SPLIT <= 4 ? 4 : SPLIT <= 8 ? 8 : SPLIT <
 extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
 {
     const long long head = blockIdx.x;
-    const int lane = threadIdx.x % WIDTH, at = threadIdx.x * 4;
-    const bool in = at < D;
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    const int lane = threadIdx.x % WIDTH, at = threadIdx.x * 4, in = at < D;
     const float *from = partial + head * SPLIT * D + at;
+    asm volatile("griddepcontrol.wait;" ::: "memory");
     float2 m[MARKS];
     float4 x[AHEAD], sum = {0, 0, 0, 0};
     float largest = NOTHING, total = 0;

@@ -1,0 +1,45 @@
+// Each 128 elements of K are summed in single precision; what they come to is kept in bfloat16.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using io = DTYPE_io;
+constexpr int M = AXIS_M, N = AXIS_N, K = AXIS_K;
+
+__device__ __forceinline__ float widen(float x) { return x; }
+__device__ __forceinline__ float widen(__half x) { return __half2float(x); }
+__device__ __forceinline__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ __forceinline__ void narrow(float *p, float x) { *p = x; }
+__device__ __forceinline__ void narrow(__half *p, float x) { *p = __float2half_rn(x); }
+__device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x) { *p = __float2bfloat16_rn(x); }
+
+__device__ __forceinline__ float warp_sum(float x)
+{
+    for (int m = 16; m; m /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, m);
+    return x;
+}
+
+__device__ __forceinline__ float bf16_of(float x) { return __bfloat162float(__float2bfloat16_rn(x)); }
+
+extern "C" __global__ void gemm(const io *x, const io *w, io *y)
+{
+    const int output = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (output >= N)
+        return;
+    float sums[M] = {}, parts[M] = {};
+    for (int k = lane; k < K; k += 32) {
+        if (k / 128 != (k - 32) / 128)
+            for (int m = 0; m < M; m++) {
+                parts[m] += bf16_of(warp_sum(sums[m]));
+                sums[m] = 0;
+            }
+        const float weight = widen(w[(long long)output * K + k]);
+        for (int m = 0; m < M; m++)
+            sums[m] = sums[m] + widen(x[m * K + k]) * weight;
+    }
+    for (int m = 0; m < M; m++) {
+        const float sum = parts[m] + bf16_of(warp_sum(sums[m]));
+        if (lane == 0)
+            narrow(y + (long long)m * N + output, sum);
+    }
+}
