@@ -76,6 +76,15 @@ static int workspace_index(const struct plan *p, const char *name)
     return -1;
 }
 
+/* Shown to people, and a name in the language of plans: nothing that hides in a text or turns it around. */
+static bool identifier(const char *s)
+{
+    for (size_t i = 0; s[i]; i++)
+        if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || s[i] == '_' || (i && s[i] >= '0' && s[i] <= '9')))
+            return false;
+    return *s;
+}
+
 static bool take_workspaces(struct resolve *r, const json_t *list, struct plan *p)
 {
     size_t i;
@@ -84,8 +93,10 @@ static bool take_workspaces(struct resolve *r, const json_t *list, struct plan *
     json_array_foreach(list, i, item) {
         char what[96];
         const char *name = json_str(item, "name", "");
+        if (!identifier(name))
+            return wrong(r, "a workspace's name is letters, digits and underscores, and begins with none of the digits");
         snprintf(what, sizeof what, "bytes of workspace %.40s", name);
-        if (!*name || workspace_index(p, name) >= 0 || op_tensor_index(r->s->op, name) >= 0 || op_scalar_index(r->s->op, name) >= 0 || *name == '$')
+        if (workspace_index(p, name) >= 0 || op_tensor_index(r->s->op, name) >= 0 || op_scalar_index(r->s->op, name) >= 0)
             return wrong(r, "workspace \"%.40s\": a name of its own is needed", name);
         int64_t bytes;
         if (!size_of(r, json_object_get(item, "bytes"), what, 1, PLAN_MAX_WORKSPACE_BYTES, &bytes))

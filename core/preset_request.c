@@ -20,8 +20,13 @@ static void take_numbers(const json_t *request, const char *key, const char *poi
     }
     to->count = 0;
     json_array_foreach(list, i, item) {
+        bool twice = false;
+        for (int n = 0; n < to->count; n++)
+            twice |= to->list[n] == json_integer_value(item);
         if (!json_is_integer(item) || json_integer_value(item) < 1)
             faults_add(f, where, "whole numbers from 1 on are needed");
+        else if (twice)
+            faults_add(f, where, "%lld stands twice", (long long)json_integer_value(item));
         else
             to->list[to->count++] = json_integer_value(item);
     }

@@ -134,7 +134,7 @@ record() {
 }
 # One cell: submit, wait for its end, keep what came of it. Its files are named by the worker.
 run_cell() {
-    local worker=$1 id=$2 op=$3 axes=$4 dtypes=$5 hash=$6 job got state best last wall=$cell_seconds
+    local refused worker=$1 id=$2 op=$3 axes=$4 dtypes=$5 hash=$6 job got state best last wall=$cell_seconds
     [ "$(left)" -lt "$wall" ] && wall=$(left)
     "$proteus" submit --op "$op" --axes "$axes" ${dtypes:+--dtype "$dtypes"} --candidates "$candidates" --wall-seconds "$wall" --reuse never --json \
         >"$folder/job$worker.json" 2>"$folder/why$worker" || { say "$id: $(head -c 300 "$folder/why$worker")"; return 1; }
@@ -153,7 +153,13 @@ run_cell() {
         sleep 0.3
     done
     if [ "$state" = done ] && [ -n "$best" ] && "$proteus" candidate "$best" --json >"$folder/candidate$worker.json" 2>/dev/null; then
-        record "$id" "$folder/devices.json" "$folder/job$worker.json" "$folder/candidate$worker.json"
+        refused=()
+        if [ "$("$books" field "$folder/candidate$worker.json" /is_baseline)" = true ]; then        # what was said of the others belongs beside it
+            timeout 10 "$proteus" watch "$job" 2>/dev/null | grep -E "^ +[0-9]+ " | tr -cd "[:print:]\n" | head -c 1000 >"$folder/refused$worker"
+            refused=("$folder/refused$worker")
+            say "$id: none beat the baseline: $(tr "\n" ";" <"$folder/refused$worker")"
+        fi
+        record "$id" "$folder/devices.json" "$folder/job$worker.json" "$folder/candidate$worker.json" "${refused[@]}"
     else
         record "$id" "$folder/devices.json" "$folder/job$worker.json"
         return 1

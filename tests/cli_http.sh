@@ -100,6 +100,8 @@ sent '"model":\{"preset":"small","tp":\[8\],"batch":\[1,2,4\]\}'
 sent '"target":"sm_80"'
 run 2 submit --model small --op scale --axes N=4
 run 2 submit --model small --tp x
+run 2 submit --model small --batch 1,,2
+run 2 submit --model small --batch ''
 run 2 submit --observed 3 --axes N=4
 run 0 submit --observed 3 --op scale
 sent '"observed":\{"most":3,"op":"scale"\}'

@@ -72,6 +72,8 @@ static void bad_requests(void)
         {"GET", "/v1/sets/small?tp=4", NULL, 400, "", "1, 2"},
         {"GET", "/v1/sets/small?tp=x", NULL, 400, "/tp", "number"},
         {"GET", "/v1/sets/small?batch=1,,2,x", NULL, 400, "/batch", "number"},
+        {"GET", "/v1/sets/small?batch=1,,2", NULL, 400, "/batch", "number"},
+        {"GET", "/v1/sets/small?batch=1,1", NULL, 400, "/batch", "1 stands twice"},
         {"GET", "/v1/sets/small?batch=17", NULL, 400, "", "16"},
         {"GET", "/v1/sets/small?batch=1,2,3", NULL, 400, "", "6 shapes; at most 5"},
         {"GET", "/v1/sets/small?target=x", NULL, 400, "", "sm_90a"},

@@ -104,6 +104,8 @@ static void bad_plans_say_why(void)
         {"{\"steps\":[{\"memset\":\"x\",\"value\":0}]}", "", "no workspace"},
         {"{\"workspace\":[{\"name\":\"w\",\"bytes\":4}],\"steps\":[{\"memset\":\"w\",\"value\":0}]}", "", "launches no kernel"},
         {"{\"workspace\":[{\"name\":\"w\",\"bytes\":4}],\"steps\":[{\"memset\":\"w\",\"value\":256}]}", "", "value is 256"},
+        {"{\"workspace\":[{\"name\":\"w\\u202e\",\"bytes\":4}],\"steps\":[" STEP "]}", "", "letters, digits"},
+        {"{\"workspace\":[{\"name\":\"1w\",\"bytes\":4}],\"steps\":[" STEP "]}", "", "letters, digits"},
         {"{\"workspace\":[{\"name\":\"x\",\"bytes\":4}],\"steps\":[" STEP "]}", "", "name of its own"},
         {"{\"workspace\":[{\"name\":\"w\",\"bytes\":\"4294967296*2\"}],\"steps\":[" STEP "]}", "", "bytes of workspace"},
         {"{\"workspace\":[{\"name\":\"w\",\"bytes\":3000000000},{\"name\":\"v\",\"bytes\":3000000000}],\"steps\":[" STEP "]}", "", "in all"},

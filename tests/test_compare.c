@@ -309,6 +309,38 @@ static void test_small(void)
     free(values);
 }
 
+/* Where an operator counts them: how many numbers of the type lie between an element and the right one, whatever its size. */
+static void test_steps(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, scene_shapes[0], "typical", 2);
+    int y = scene_tensor(&s, "y");
+    struct op op = *s.shape.op;
+    cleanup(json) json_t *doc = json_copy(op.doc);
+    double right = s.right[y][5];
+    s.right[y][5] = 0x1p-20;
+    scene_put(&s, y, NULL);
+    scene_run(&s, &scene_honest, s.baseline);
+    json_object_set_new(doc, "tolerance", json_pack("{s:{s:i}}", "y", "steps", 2));
+    for (int steps = -4; steps <= 4; steps++) {         /* bf16 has numbers 2^-27 apart there, far below what any other rule sees */
+        dtype_store(DTYPE_BF16, s.got[y], 5, 0x1p-20 + steps * (steps < 0 ? 0x1p-28 : 0x1p-27));
+        op.doc = s.shape.op->doc;
+        struct compare_case c = {.op = &op, .tensor = &s.tensors[y], .reference = s.right[y], .got = s.got[y], .baseline = s.baseline[y]};
+        struct compare_result r;
+        compare_tensor(&c, &r);
+        check(r.code == VERDICT_OK);
+        op.doc = doc;
+        compare_tensor(&c, &r);
+        check(steps >= -2 && steps <= 2 ? r.code == VERDICT_OK : r.code == VERDICT_WRONG_RESULT && r.rule == COMPARE_STEPS);
+    }
+    dtype_store(DTYPE_BF16, s.got[y], 5, -0x1p-20);     /* across zero */
+    struct compare_case c = {.op = &op, .tensor = &s.tensors[y], .reference = s.right[y], .got = s.got[y], .baseline = s.baseline[y]};
+    struct compare_result r;
+    compare_tensor(&c, &r);
+    check(r.rule == COMPARE_STEPS);
+    s.right[y][5] = right;
+}
+
 static void test_tolerance_file(void)
 {
     static const struct { const char *text, *says; } cases[] = {
@@ -321,6 +353,7 @@ static void test_tolerance_file(void)
         {"{\"y\":{\"max\":\"a\"}}", "/tolerance/y/max"},
         {"{\"y\":{\"matched\":0.5}}", "/tolerance/y/matched"},
         {"{\"y\":{\"factor\":0.5}}", "/tolerance/y/factor"},
+        {"{\"y\":{\"steps\":0}}", "/tolerance/y/steps"},
         {"{\"y\":5}", "/tolerance/y"},
     };
     cleanup(scene) struct scene s = {0};
@@ -389,6 +422,6 @@ static void test_spread(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_intermediates, test_lucky_row, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_tolerance_file, test_spread};
+    static void (*const tests[])(void) = {test_intermediates, test_lucky_row, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_steps, test_tolerance_file, test_spread};
     return scene_main(tests, sizeof tests / sizeof *tests);
 }

@@ -69,10 +69,33 @@ static void counts_add_up(struct world *w)
     check(json_num(order_at(list, 0), "saving_ns", 0) == 103 * 16000 / OBSERVED_NOMINAL_BYTES_PER_NS);
 }
 
+/* A log that was cut off in its last line, or with a line of something else in it, is one all the same. */
+static void bad_lines_are_left_out(struct world *w)
+{
+    cleanup(json) json_t *doc = add(w, "\xef\xbb\xbf{'op':'scale','axes':{'R':4,'N':1000}}\nnot json\n{'op':'scale','axes':{'R':4,'N':1000},'more':1}\n{'op':'sca");
+    check_int(json_int(doc, "lines", 0), 4);
+    check_int(json_int(doc, "taken", 0), 1);
+    check_int(json_int(doc, "skipped", 0), 3);
+    const json_t *why = json_array_get(json_object_get(doc, "skipped_because"), 2);
+    check_int(json_int(why, "line", 0), 4);
+    check(strstr(json_str(why, "detail", ""), "is no JSON"));
+    for (int bad = 50; bad <= 51; bad++) {
+        cleanup(buf) struct buf many = {0};
+        cleanup(json) json_t *told = NULL;
+        struct faults f = {0};
+        struct err err = {0};
+        buf_str(&many, "{'op':'scale','axes':{'R':4,'N':1000}}\n");
+        for (int i = 0; i < bad; i++)
+            buf_str(&many, "{\n");
+        check(add_lines(w, buf_cstr(&many), &told, &f, &err) == (bad == 50));
+        check_str(bad == 50 ? "/1" : f.list[0].pointer, "/1");
+    }
+}
+
 static void bad_lines_take_nothing(struct world *w)
 {
     static const struct { const char *text, *pointer; enum err_code code; } rows[] = {
-        {"{'op':'scale','axes':{'R':8,'N':8}}\nnot json\n", "/1", ERR_INVALID},
+        {"{'op':'nowhere','axes':{}}\nnot json\n", "/1", ERR_INVALID},
         {"[]", "/0", ERR_INVALID},
         {"3", "/0", ERR_INVALID},
         {"{'op':'scale'}", "/0", ERR_INVALID},
@@ -288,6 +311,7 @@ int main(int argc, char **argv)
     cleanup(json) json_t *known = rank(&w);
     news_weigh_waiting_jobs_anew(&w, json_str(json_array_get(known, 0), "shape_hash", ""));
     the_unknown_is_estimated(&w);
+    bad_lines_are_left_out(&w);
     world_done(&w);
     return test_done();
 }

@@ -24,7 +24,7 @@ static const char source[] =
     "    const int end = MODE == 6 ? AXIS_N * 3 / 4 : MODE == 7 ? AXIS_N - 2 : AXIS_N;\n"
     "    for (int i = threadIdx.x; i < end; i += 32)\n"
     "        if (MODE != 8 || i % 4 != row % 4)\n"
-    "        y[row * AXIS_N + i + shift] = x[row * AXIS_N + i] * factor * w[i] * (MODE == 1 || (MODE == 2 && row == AXIS_R - 1) ? 1.01f : 1.0f); }\n"
+    "        y[row * AXIS_N + i + shift] = x[row * AXIS_N + i] * factor * w[i] * (MODE == 1 || (MODE == 2 && row == AXIS_R - 1) || (MODE == 11 && AXIS_R == 512 && row % 37 == 20) ? 1.01f : 1.0f); }\n"
     "extern \"C\" __global__ void sums(const float *x, float *sum) { const float s = sum_of(x + blockIdx.x * AXIS_N); if (!threadIdx.x) sum[blockIdx.x] = s; }\n"
     "extern \"C\" __global__ void added(const float *x, float *sum) { const float s = sum_of(x + blockIdx.x * AXIS_N); if (!threadIdx.x) atomicAdd(sum + blockIdx.x, s); }\n"
     "extern \"C\" __global__ void rows(const float *x, const float *w, const float *sum, float *y, float eps) {\n"
@@ -160,6 +160,7 @@ int main(int argc, char **argv)
     expect(ONE, 7, false, VERDICT_UNSUPPORTED_ON_SIM, "stores element 254 of no row of y");       /* never the last two */
     expect(ONE, 8, false, VERDICT_UNSUPPORTED_ON_SIM, "too few to judge by");        /* a quarter, in other places in each row */
     expect(ONE, 9, false, VERDICT_UNSUPPORTED_ON_SIM, "too few to judge by");                     /* six rows of ten */
+    expect(ONE, 11, false, VERDICT_WRONG_RESULT, NULL);                                            /* thirteen rows: each regime draws other blocks */
     config.sample_budget = 1900000;
     expect(ONE, 10, false, VERDICT_OK, NULL);                                                      /* made for this shape alone: a large sample stands */
     config.sample_budget = 1200000;

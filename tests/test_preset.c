@@ -100,13 +100,14 @@ static void requests_are_checked(void)
         {"{\"preset\":\"none\"}", "/model/preset", ERR_NOT_FOUND},
         {"{}", "/model/preset", ERR_NOT_FOUND},
         {"{\"preset\":\"p\",\"tp\":\"1\"}", "/model/tp", ERR_INVALID},
+        {"{\"preset\":\"p\",\"batch\":[1,4,1]}", "/model/batch", ERR_INVALID},
         {"{\"preset\":\"p\",\"batch\":[]}", "/model/batch", ERR_INVALID},
         {"{\"preset\":\"p\",\"batch\":[0]}", "/model/batch", ERR_INVALID},
         {"{\"preset\":\"p\",\"batch\":9}", "/model", ERR_INVALID},
         {"{\"preset\":\"p\",\"tp\":3}", "/model", ERR_INVALID},
         {"{\"preset\":\"p\",\"target\":\"x\"}", "/model", ERR_INVALID},
         {"{\"preset\":\"p\",\"size\":1}", "/model/size", ERR_INVALID},
-        {"{\"preset\":\"p\",\"tp\":[1,2,1,2,1,2,1,2,1],\"batch\":[1,2,3,4,5,6,7,8]}", "/model", ERR_INVALID},
+        {"{\"preset\":\"p\",\"tp\":[1,2,3,4,5,6,7,8,9],\"batch\":[1,2,3,4,5,6,7,8]}", "/model", ERR_INVALID},
     };
     cleanup(preset_set) struct preset_set set = {0};
     struct err err = {0};

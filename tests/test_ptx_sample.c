@@ -83,6 +83,19 @@ static void taken(bool rows, uint64_t seed)
     check_int(bench_run(&second), PTX_CLEAN);
     check_int((int)second.counts.blocks, blocks);
     check(!memcmp(first.buffers[0].initialised, second.buffers[0].initialised, ALL / 2));
+    /* Others, by another seed: as many, those that are always there among them. */
+    cleanup(bench) struct bench third = {0}, fourth = {0};
+    ptx_sample_redraw(&s, 9);
+    prepare(&third, KERNEL(""), &s, seed);
+    check_int(bench_run(&third), PTX_CLEAN);
+    check((int)third.counts.blocks > blocks * 9 / 10 && (int)third.counts.blocks < blocks * 11 / 10);
+    check(memcmp(first.buffers[0].initialised, third.buffers[0].initialised, ALL / 2) != 0);
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        check(written(&third, 0, always[i]));
+    ptx_sample_redraw(&s, 5);
+    prepare(&fourth, KERNEL(""), &s, seed);
+    check_int(bench_run(&fourth), PTX_CLEAN);
+    check(!memcmp(first.buffers[0].initialised, fourth.buffers[0].initialised, ALL / 2));
     ptx_sample_done(&s);
 }
 

@@ -76,7 +76,7 @@ struct device_run {
     int threads;                    /* sim: host threads */
     /*
      * sim: thread instructions of a launch beyond which a sample of its blocks must do (ptx_sample); 0: all run. What the first run of a
-     * program takes, all later ones take.
+     * program takes, all later ones take, others of them where the seed is another one.
      */
     uint64_t sample_budget, sample_seed;
     int64_t sample_cpu_ns;          /* the same of CPU time: an instruction of a matrix unit takes long */

@@ -26,6 +26,11 @@ static int first_sampled(const struct device_program *p, int before)
     return -1;
 }
 
+static uint64_t seed_of(const struct device_run *how, int step)
+{
+    return rng_mix(how->sample_seed + (uint64_t)step);
+}
+
 /*
  * After a step of which a sample ran, the same blocks: others would find nothing to read. Where the grid is another one, all begin, and those that need what is missing
  * end.
@@ -35,9 +40,13 @@ struct ptx_sample *sim_sample_of(struct device_program *p, const struct device_r
     struct ptx_sample *s = &p->sample[i];
     if (p->whole || !how->sample_budget)
         return NULL;
-    if (p->settled)
-        return s->taken ? s : NULL;
-    const int first = first_sampled(p, i);
+    if (p->settled && !s->taken)
+        return NULL;
+    const int first = first_sampled(p, p->settled ? i + 1 : i);
+    if (p->settled) {       /* as many as in the first run, drawn anew where the seed is another one: the same of all steps */
+        ptx_sample_redraw(s, seed_of(how, first));
+        return s;
+    }
     ptx_sample_done(s);
     if (first >= 0 && same_grid(&p->plan.steps[first], &p->plan.steps[i])) {
         *s = p->sample[first];
@@ -46,7 +55,7 @@ struct ptx_sample *sim_sample_of(struct device_program *p, const struct device_r
     }
     if (first >= 0)
         return NULL;
-    *s = (struct ptx_sample){.budget = how->sample_budget, .cpu_ns = how->sample_cpu_ns, .seed = rng_mix(how->sample_seed + (uint64_t)i), .rows = i + 1 < p->plan.step_count};
+    *s = (struct ptx_sample){.budget = how->sample_budget, .cpu_ns = how->sample_cpu_ns, .seed = seed_of(how, i), .rows = i + 1 < p->plan.step_count};
     return s;
 }
 

@@ -185,6 +185,8 @@ bool toolkit_compile(const struct toolkit_paths *t, const char *source, const ch
     if (!make_options(&o, t, target, options, err) || !open_compiler(t, err))
         return false;
     nvrtcProgram program;
+    if (!strncmp(source, "\xef\xbb\xbf", 3))     /* a byte order mark, which nvcc skips and NVRTC takes for a token */
+        source += 3;
     nvrtcResult r = api.nvrtcCreateProgram(&program, source, "candidate.cu", 0, NULL, NULL);
     if (r != NVRTC_SUCCESS)
         return err_set(err, ERR_UPSTREAM, "NVRTC takes no program: %s", api.nvrtcGetErrorString(r));

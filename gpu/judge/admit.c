@@ -12,6 +12,31 @@ static bool names_are_free(const struct plan *p, char *why, size_t size)
     return true;
 }
 
+/*
+ * Blocks of a cooperative launch wait for one another, so all must be resident: a card refuses it otherwise, and its emulation would take long
+ * to end in the same. By threads and dynamic shared memory alone; registers and static shared memory may leave room for fewer still.
+ */
+static bool grids_fit(const struct judge *j, const struct plan *p, char *why, size_t size)
+{
+    const struct ptx_device_row *row = j->on_card || !p->cooperative ? NULL : ptx_device_find(j->shape.target);
+    for (int i = 0; row && i < p->step_count; i++) {
+        const struct plan_step *s = &p->steps[i];
+        if (s->is_memset)
+            continue;
+        const int64_t threads = (int64_t)s->block[0] * s->block[1] * s->block[2], warps = (threads + 31) / 32;
+        const int64_t blocks = (int64_t)s->grid[0] * s->grid[1] * s->grid[2];
+        const int64_t most[] = {row->max_blocks_sm, row->max_warps_sm / warps, row->max_threads_sm / (warps * 32),
+                                s->shared_bytes ? (int64_t)(row->shared_bytes_sm / s->shared_bytes) : row->max_blocks_sm};
+        int64_t least = most[0];
+        for (size_t n = 1; n < sizeof most / sizeof *most; n++)
+            least = most[n] < least ? most[n] : least;
+        if (blocks > least * row->sm_count)
+            return snprintf(why, size, "a cooperative launch of %lld blocks of %.80s, of which a card of %d multiprocessors holds at most %lld at once",
+                            (long long)blocks, s->kernel, row->sm_count, (long long)(least * row->sm_count)), false;
+    }
+    return true;
+}
+
 static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc, struct verdict *v, struct err *err)
 {
     struct faults f = {0};
@@ -31,6 +56,8 @@ static bool admit_side(struct judge *j, struct judge_side *s, const json_t *doc,
         s->plan_doc = plan_encode(&s->plan, &j->shape);
     if (v->code == VERDICT_OK && !range_plan(j, s, why, sizeof why))
         verdict_set(v, VERDICT_REJECTED_PLAN, "admit", "%s", why);
+    if (v->code == VERDICT_OK && !grids_fit(j, &s->plan, why, sizeof why))
+        verdict_set(v, VERDICT_RESOURCE_LIMIT, "admit", "%s", why);
     return side_verdict(j, s, v, err);
 }
 

@@ -137,6 +137,26 @@ static void magnitude_add(struct walk *w, int i, double tile_rms)
     m->scale += tile_rms * tile_rms;
 }
 
+/* Which of its type's numbers this is, counted from zero. */
+static int64_t number_of(enum dtype t, double x)
+{
+    const int bits = dtype_bytes(t) * 8;
+    uint8_t bytes[8] = {0};
+    uint64_t code = 0;
+    dtype_store(t, bytes, 0, x);
+    for (int i = 0; i < bits / 8; i++)
+        code |= (uint64_t)bytes[i] << 8 * i;
+    const int64_t size = (int64_t)(code & ~(UINT64_C(1) << (bits - 1)));
+    return code >> (bits - 1) ? -size : size;
+}
+
+static void count_steps(struct walk *w, int i)
+{
+    const enum dtype t = w->c->tensor->dtype;
+    const int64_t steps = llabs(number_of(t, w->got[i]) - number_of(t, w->rounded[i]));
+    w->most_steps = steps > w->most_steps ? steps : w->most_steps;
+}
+
 static void tile_elements(struct walk *w, double tile_rms)
 {
     for (int i = 0; i < w->count; i++) {
@@ -144,6 +164,8 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (!isfinite(w->rounded[i]))
             continue;
         magnitude_add(w, i, tile_rms);
+        if (w->tolerance.steps > 0)
+            count_steps(w, i);
         double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->usual) * tile_rms);
         double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
         if (error > w->tolerance.max)

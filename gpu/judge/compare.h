@@ -9,6 +9,7 @@
  *   worst, cap the worst element, against max(RMS of its tile, its own size)
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
+ *   steps      where the operator says so: how many of its type's numbers an element is from the reference rounded to the type
  *
  * Where an operator's steps may round between them (op.json "intermediates"), the reference comes with a second result that does:
  * its distance from the first, tile by tile, is allowed like the baseline's error, in every mode.
@@ -16,7 +17,7 @@
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
  * keep its bits is in no tile. Pure; any thread.
  *
- * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..}}, each for all dtypes of that tensor.
+ * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..,"steps":..}}, each for all dtypes of that tensor.
  */
 #pragma once
 #include "core/shape.h"
@@ -27,6 +28,7 @@ struct compare_tolerance {
     double rms;          /* RMS(error) / RMS(reference) where there is no baseline result */
     double factor;       /* RMS(error) against the baseline's own */
     double matched;      /* part of the elements that must be within `max`; all within 10 times it */
+    double steps;        /* numbers of the type that lie from the right one to the one that is given; 0: nobody counts */
 };
 /* ERR_INVALID names the field of "tolerance" that is wrong. */
 bool compare_check(const struct op *op, struct err *err) MUST_CHECK;
@@ -52,7 +54,8 @@ struct compare_case {
     X(COMPARE_WORST, "worst", VERDICT_WRONG_RESULT)                                                              \
     X(COMPARE_CAP, "cap", VERDICT_WRONG_RESULT)                                                                  \
     X(COMPARE_BIAS, "bias", VERDICT_WRONG_RESULT)                                                                \
-    X(COMPARE_SMALL, "small", VERDICT_WRONG_RESULT)
+    X(COMPARE_SMALL, "small", VERDICT_WRONG_RESULT)                                                              \
+    X(COMPARE_STEPS, "steps", VERDICT_WRONG_RESULT)
 
 enum compare_rule {
 #define X(code, name, verdict) code,

@@ -84,4 +84,7 @@ void compare_whole(struct walk *w)
         compare_fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);
     judge_bias(w);
     judge_small(w);
+    if (w->tolerance.steps > 0 && (double)w->most_steps > w->tolerance.steps)
+        compare_fail(w, COMPARE_STEPS, "%s: an element is %lld of its type's numbers from the right one, at most %g is rounding", name,
+                     (long long)w->most_steps, w->tolerance.steps);
 }

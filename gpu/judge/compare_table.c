@@ -20,6 +20,7 @@ static const struct { const char *key; size_t at; double least, most; } toleranc
     {"rms", offsetof(struct compare_tolerance, rms), 0, 1},
     {"factor", offsetof(struct compare_tolerance, factor), 1, 16},
     {"matched", offsetof(struct compare_tolerance, matched), 0.9, 1},
+    {"steps", offsetof(struct compare_tolerance, steps), 1, 64},
 };
 
 static bool check_row(const struct op *op, const char *tensor, const json_t *row, struct err *err)
@@ -34,7 +35,7 @@ static bool check_row(const struct op *op, const char *tensor, const json_t *row
         while (i < n && strcmp(tolerance_keys[i].key, key))
             i++;
         if (i == n)
-            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor and matched", op->name, tensor, key);
+            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor, matched and steps", op->name, tensor, key);
         double x = json_is_number(value) ? json_number_value(value) : NAN;
         if (!(x >= tolerance_keys[i].least && x <= tolerance_keys[i].most))
             return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: must be a number from %g to %g", op->name, tensor, key,
@@ -58,7 +59,7 @@ bool compare_check(const struct op *op, struct err *err)
 
 struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t)
 {
-    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1};
+    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1, 0};
     const json_t *row = json_object_get(json_object_get(op->doc, "tolerance"), t->spec->name);
     for (size_t i = 0; i < sizeof tolerance_keys / sizeof *tolerance_keys; i++) {
         double *to = (double *)((char *)&ret + tolerance_keys[i].at);

@@ -125,6 +125,8 @@ void comparison_plan(struct comparison *c, struct judge *j, struct judge_side *s
         c->outputs[t] = steal(&s->outputs[t]);
         c->written[t] = steal(&s->written[t]);
     }
+    c->counts = json_incref(s->counts);
+    c->stores = json_incref(s->stores);
 }
 
 void comparison_start(struct comparison *c)
@@ -147,7 +149,11 @@ void comparison_wait(struct comparison *c)
 
 bool comparison_judge(const struct comparison *c, const char *phase, struct verdict *v, struct err *err)
 {
-    return judge_outputs(c->j, c->s, c->regime, c->results, c->covers, phase, v, err);
+    json_t *const counts = c->s->counts, *const stores = c->s->stores;
+    c->s->counts = c->counts, c->s->stores = c->stores;
+    const bool ok = judge_outputs(c->j, c->s, c->regime, c->results, c->covers, phase, v, err);
+    c->s->counts = counts, c->s->stores = stores;
+    return ok;
 }
 
 void comparison_done(struct comparison *c)
@@ -158,6 +164,9 @@ void comparison_done(struct comparison *c)
         free(c->written[t]);
         c->outputs[t] = NULL, c->written[t] = NULL;
     }
+    json_decref(c->counts);
+    json_decref(c->stores);
+    c->counts = c->stores = NULL;
 }
 
 /* ---- of a round ---- */
@@ -213,8 +222,10 @@ static bool settle(struct comparison *c, json_t *records, struct verdict *v, str
 {
     struct judge *j = c->j;
     comparison_start(c);
+    comparison_wait(c);
+    const bool ok = comparison_judge(c, "correct", v, err);
     comparison_done(c);
-    STEP(comparison_judge(c, "correct", v, err));
+    STEP(ok);
     json_array_append_new(records, regime_encode(j, c->regime, c->results));
     regime_used(j, c->regime);
     return true;

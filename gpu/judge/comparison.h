@@ -20,6 +20,7 @@ struct comparison {
     uint64_t poison;
     void *outputs[OP_MAX_TENSORS];
     uint8_t *written[OP_MAX_TENSORS];
+    json_t *counts, *stores;            /* of that run, of a sample of the blocks: each regime has another one */
     struct compare_result results[OP_MAX_TENSORS];
     struct sampled_cover covers[OP_MAX_TENSORS];
 };

@@ -186,7 +186,7 @@ bool side_child_failed(struct judge *j, struct judge_side *s, struct child *c, c
 json_t *judge_job(const char *what);
 
 /* ---- prepare.c: inputs and references ---- */
-void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew */
+void regimes_plan(struct judge *j);                     /* draws seeds and poisons anew, and which blocks a sample takes */
 int64_t judge_keep_bytes(const struct judge *j);        /* of inputs and results that may wait for something in our memory */
 bool regime_make(struct judge *j, int r, struct err *err) MUST_CHECK;
 /* Makes the inputs of the regime after r, where regimes are kept: work for the time in which a child runs r. */
@@ -274,8 +274,8 @@ bool sampled_take(struct judge *j, struct judge_side *s, const json_t *answer, s
 /* After its outputs were copied: clears what nobody stored of them, which holds poison. */
 void sampled_clear(struct judge *j, struct judge_side *s);
 void sampled_forget(struct judge_side *s);
-/* Of a tensor: elements stored; those that the reference changes; both by who stored them. */
-struct sampled_cover { int64_t stored, changed, stored_by_tag[DEVICE_TAGS], by_tag[DEVICE_TAGS]; };
+/* Of a tensor: elements stored, and by whom; those that the reference changes, and of them by who stored them. */
+struct sampled_cover { int64_t stored, changed, stored_by[DEVICE_TAGS], by_tag[DEVICE_TAGS]; };
 void sampled_count(const struct judge *j, int t, int regime, const uint8_t *written, struct sampled_cover *ret);
 /* Of how many blocks: {"steps","seed","why","smaller"}; new reference. */
 json_t *sampled_encode(const struct judge *j, const struct judge_side *s);

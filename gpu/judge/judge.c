@@ -135,7 +135,6 @@ struct judge *judge_new(const struct judge_config *config, judge_progress_fn *pr
         (struct shared)SHARED_NONE;
     for (int r = 0; r < INPUTS_MAX_REGIMES; r++)
         j->regimes[r].in = (struct shared)SHARED_NONE;
-    j->sample_seed = random_u64();
     j->figures = json_object();
     j->phases = json_array();
     j->modes = json_object();

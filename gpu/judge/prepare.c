@@ -49,6 +49,7 @@ void regimes_plan(struct judge *j)
     j->keep_regimes = bytes_of_regime(j) <= judge_keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
+    j->sample_seed = random_u64();
     /* A poison is a pattern of 64 bits; two that differ in every byte. */
     j->poison[0] = random_u64() | 0x0101010101010101u;
     j->poison[1] = ~j->poison[0];

@@ -3,6 +3,7 @@
  * give, figures by their range, outputs by their exact size.
  */
 #include "core/clock.h"
+#include "core/rng.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>
@@ -325,7 +326,8 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
     if (!card && !o->far)
         json_put_int(job, "sample_budget", j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
-    json_put(job, "sample_seed", judge_u64(j->sample_seed));
+    /* Each regime has a sample of its own: who is wrong in few blocks has as many more chances to be seen. */
+    json_put(job, "sample_seed", judge_u64(o->regime ? rng_mix(j->sample_seed + (uint64_t)o->regime) : j->sample_seed));
     json_put(job, "far", far_encode(o->far));
     run_spoil(s);
     s->exploring = o->explore;

@@ -80,7 +80,7 @@ void sampled_count(const struct judge *j, int t, int regime, const uint8_t *writ
     for (int64_t i = 0; i < tensor->elements; i++) {
         ret->stored += written[i] != 0;
         if (written[i] < DEVICE_TAGS)
-            ret->stored_by_tag[written[i]]++;
+            ret->stored_by[written[i]]++;
         if (!changes(tensor, before, g->reference[t], i))
             continue;
         ret->changed++;
@@ -153,6 +153,18 @@ static double expected(const struct judge_side *s, int t, const int64_t by_tag[D
     return sum;
 }
 
+/*
+ * Which elements change is a matter of data: of one row all, of another few (of small integers turned by right angles many stay), and the rows
+ * of some blocks say little of those of others. Where what all blocks would store lacks fewer elements of the whole tensor than may be lacking
+ * of those that change, none of that matters.
+ */
+static bool stores_all(const struct judge_side *s, int t, const struct tensor *tensor, const struct sampled_cover *c)
+{
+    double known, spread, draws;
+    const double found = expected(s, t, c->stored_by, &known, &spread, &draws);
+    return (double)tensor->elements - known - found <= (1 - LEAST_PART) * (double)c->changed;
+}
+
 static bool refuse(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
 static bool refuse(struct judge *j, struct judge_side *s, const char *phase, struct verdict *v, struct err *err, const char *fmt, ...)
@@ -212,17 +224,6 @@ static bool all_places(struct judge *j, struct judge_side *s, int t, const struc
     return refuse(j, s, phase, v, err, "of %lld stores element %lld of no row of %s", (long long)blocks, (long long)r->unmet_place, j->op->tensors[t].name);
 }
 
-/*
- * Which elements change is a matter of data: of one row all, of another few, and the rows of some blocks say little of those of others.
- * Where what all blocks would store lacks fewer elements of the whole tensor than may be lacking of those that change, none of that matters.
- */
-static bool stores_all(const struct judge_side *s, int t, const struct tensor *tensor, const struct sampled_cover *c)
-{
-    double known, spread, draws;
-    const double found = expected(s, t, c->stored_by_tag, &known, &spread, &draws);
-    return (double)tensor->elements - known - found <= (1 - LEAST_PART) * (double)c->changed;
-}
-
 bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_result *results, const struct sampled_cover *covers, const char *phase,
                     struct verdict *v, struct err *err)
 {
@@ -236,7 +237,9 @@ bool sampled_enough(struct judge *j, struct judge_side *s, const struct compare_
             continue;
         const double found = expected(s, t, c->by_tag, &known, &spread, &draws), rest = (double)c->changed - known;
         const double chance = draws < FEW_DRAWN ? 0 : fmin(SPREADS * spread, MOST_SPREAD);
-        if (!c->stored || (rest > (1 - LEAST_PART) * (double)c->changed && found < (LEAST_PART - chance) * rest && !stores_all(s, t, tensor, c)))
+        if (c->stored && stores_all(s, t, tensor, c))
+            continue;
+        if (!c->stored || (rest > (1 - LEAST_PART) * (double)c->changed && found < (LEAST_PART - chance) * rest))
             return refuse(j, s, phase, v, err, "stored %lld elements of %s, by which all would store %.0f of the %lld that change", (long long)c->stored, tensor->spec->name,
                           known + found, (long long)c->changed);
     }

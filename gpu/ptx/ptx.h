@@ -230,8 +230,11 @@ struct ptx_sample {
     uint64_t first, last, count, *list;
     uint64_t low, high;           /* answer: drawn from these clusters, but for `corners` of them, which are always among them, */
     uint64_t corners, wide;       /* so many in a row at once */
+    uint64_t wanted, size[3];     /* how many were to be drawn, and the grid in clusters */
 };
 void ptx_sample_done(struct ptx_sample *s);
+/* As many others, by another seed; those that are always there stay. */
+void ptx_sample_redraw(struct ptx_sample *s, uint64_t seed);
 /* The instruction by which blocks could pass something on to one another in global memory; NULL: there is none. Borrowed. */
 const char *ptx_talks(const struct ptx_module *m, const char *kernel);
 /* From counts of some of the blocks, what all would come to; for an estimate. most_sectors: of all buffers. */

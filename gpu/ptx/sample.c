@@ -121,6 +121,30 @@ static void add_drawn(struct drawn *d, uint64_t *state, uint64_t low, uint64_t h
     }
 }
 
+/* All between `first` and `last` that run: what is drawn of those between `low` and `high`, the rows that have begun beside them, the corners. */
+static void list_make(struct ptx_sample *s)
+{
+    struct drawn d = {.list = xarray(s->wanted * s->wide + ALWAYS + s->wide, sizeof *d.list)};
+    uint64_t state = s->seed;
+    for (uint64_t n = s->first; n < s->low; n++)
+        d.list[d.count++] = n;
+    for (uint64_t n = s->high; n < s->last; n++)
+        d.list[d.count++] = n;
+    add_drawn(&d, &state, s->low / s->wide, s->high / s->wide, s->wanted, s->wide);
+    add_corners(&d, s->size, s->first, s->last);
+    sort_once(&d);
+    free(s->list);
+    s->list = d.list, s->count = d.count;
+}
+
+void ptx_sample_redraw(struct ptx_sample *s, uint64_t seed)
+{
+    if (!s->taken || s->seed == seed)
+        return;
+    s->seed = seed;
+    list_make(s);
+}
+
 /*
  * After `done` clusters that took that part of the budget. False: all of them may as well run. The numbers of what is left are [low, high).
  * By rows: clusters of equal y and z together, since what comes next joins their results.
@@ -140,24 +164,16 @@ static bool choose(struct machine *m, uint64_t done, double used)
     const uint64_t low = down ? 0 : (done + wide - 1) / wide * wide, high = down ? (all - done) / wide * wide : all;
     if (low >= high || wanted >= (high - low) / wide / 2)
         return false;
-    struct drawn d = {.list = xarray(wanted * wide + ALWAYS + wide, sizeof *d.list)};
-    uint64_t state = s->seed;
-    for (uint64_t n = done; !down && n < low; n++)       /* the row that has begun */
-        d.list[d.count++] = n;
-    for (uint64_t n = high; down && n < all - done; n++)
-        d.list[d.count++] = n;
-    add_drawn(&d, &state, low / wide, high / wide, wanted, wide);
-    add_corners(&d, size, down ? 0 : done, down ? all - done : all);
-    sort_once(&d);
     struct drawn corners = {.list = (uint64_t[ALWAYS]){0}};
     add_corners(&corners, size, low, high);
     sort_once(&corners);
-    s->corners = corners.count, s->wide = wide;
+    s->corners = corners.count, s->wide = wide, s->wanted = wanted;
     s->low = low, s->high = high;
     s->taken = true;
     s->first = down ? 0 : done;
     s->last = down ? all - done : all;
-    s->list = d.list, s->count = d.count;
+    memcpy(s->size, size, sizeof s->size);
+    list_make(s);
     return true;
 }
 

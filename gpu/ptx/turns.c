@@ -146,7 +146,7 @@ void *worker_main(void *arg)
         }
         k->counts.blocks += left_out ? 0 : c->size;
         if (!sample_ended(k, drawn, left_out)) {
-            ptx_finding_set(&k->finding, PTX_RESOURCE, "a block stores more than can be undone before it reads what a block that was left out may have written");
+            ptx_finding_set(&k->finding, PTX_UNSUPPORTED, "a block stores more than can be undone before it reads what a block that was left out may have written");
             fine = false;
         }
         k->counts.warps += (uint64_t)c->size * c->blocks[0].warp_count;

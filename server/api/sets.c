@@ -10,9 +10,9 @@
 static json_t *numbers_of(const char *text)
 {
     cleanup(str) char *copy = xstrdup(text);
-    char *save = NULL;
+    char *rest = copy;
     cleanup(json) json_t *list = json_array();
-    for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+    for (char *word = strsep(&rest, ","); word; word = strsep(&rest, ",")) {
         size_t digits = strspn(word, "0123456789");
         if (!digits || digits > 9 || word[digits])
             return json_string(text);

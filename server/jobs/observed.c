@@ -7,6 +7,7 @@
 
 #define TRIES 100                        /* of a write that others got in the way of */
 #define TOLD_MAX 16
+#define MALFORMED_MAX 50                 /* lines of a request that are no shape at all; with more it is no log */
 #define PAGE 1000
 
 struct import {
@@ -14,7 +15,8 @@ struct import {
     const char *default_target;
     json_t *shapes;                      /* by hash: {"shape","count"} */
     json_t *told;
-    int64_t lines, taken, skipped;
+    int64_t lines, taken, skipped, malformed;
+    struct faults first;                 /* what was wrong with the first of those */
 };
 
 static void skip(struct import *im, const char *detail)
@@ -24,6 +26,14 @@ static void skip(struct import *im, const char *detail)
         json_array_append_new(im->told, json_pack("{s:I,s:s}", "line", (json_int_t)im->lines, "detail", detail));
 }
 
+/* No object of the right form: a line that was cut off, or of something else. */
+static void skip_malformed(struct import *im, const struct faults *f)
+{
+    if (!im->malformed++)
+        im->first = *f;
+    skip(im, f->list[0].detail);
+}
+
 /* The line's shape, or why it is none. What is no object of the right form at all is a fault. */
 static void take_object(struct import *im, json_t *doc, struct faults *f)
 {
@@ -31,7 +41,6 @@ static void take_object(struct import *im, json_t *doc, struct faults *f)
     cleanup(str) char *where = xfmt("/%lld", (long long)im->lines - 1), *at_count = xfmt("%s/count", where);
     const json_t *given = json_object_get(doc, "count");
     int64_t count = given ? json_integer_value(given) : 1;
-    int before = f->count;
     struct faults own = {0};
     struct shape shape;
     json_only_keys(doc, where, keys, f);
@@ -39,7 +48,7 @@ static void take_object(struct import *im, json_t *doc, struct faults *f)
         faults_add(f, at_count, "a whole number from 1 to %lld is needed", (long long)OBSERVED_COUNT_MAX);
     if (!json_is_object(doc) || !json_is_string(json_object_get(doc, "op")) || !json_is_object(json_object_get(doc, "axes")))
         faults_add(f, where, "line %lld: an object with op and axes is needed", (long long)im->lines);
-    if (f->count > before)
+    if (f->count)
         return;
     json_object_del(doc, "count");
     if (!shape_parse(im->ops, doc, im->default_target, "", &shape, &own)) {
@@ -60,24 +69,31 @@ static void take_object(struct import *im, json_t *doc, struct faults *f)
 
 static bool take_lines(struct import *im, const char *text, size_t bytes, int64_t most, struct faults *f, struct err *err)
 {
-    for (const char *at = text, *end = text + bytes; at < end;) {
+    const size_t mark = bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;     /* some editors put a byte order mark in front */
+    for (const char *at = text + mark, *end = text + bytes; at < end;) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t size = (size_t)((stop ? stop : end) - at);
         cleanup(json) json_t *doc = NULL;
         struct err why = {0};
+        struct faults own = {0};
         im->lines++;
         if (im->lines > most)
             return err_set(err, ERR_TOO_LARGE, "more than %lld lines; send them in pieces", (long long)most);
         bool blank = size == strspn(at, " \t\r") || !size;
         if (!blank && json_parse(at, size, &doc, &why)) {
-            take_object(im, doc, f);
+            take_object(im, doc, &own);
         } else if (!blank) {
             cleanup(str) char *where = xfmt("/%lld", (long long)im->lines - 1);
-            faults_add(f, where, "line %lld is no JSON: %.160s", (long long)im->lines, why.text);
+            faults_add(&own, where, "line %lld is no JSON: %.160s", (long long)im->lines, why.text);
         }
+        if (own.count)
+            skip_malformed(im, &own);
         at = stop ? stop + 1 : end;
     }
-    return !f->count || err_set(err, ERR_INVALID, "%s: %s", f->list[0].pointer, f->list[0].detail);
+    if (!im->malformed || (im->taken && im->malformed <= MALFORMED_MAX))
+        return true;
+    *f = im->first;
+    return err_set(err, ERR_INVALID, "%s: %s", f->list[0].pointer, f->list[0].detail);
 }
 
 static bool count_kept(struct store *store, int64_t *ret, struct err *err)

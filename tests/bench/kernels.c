@@ -107,6 +107,16 @@ static void put_figures(json_t *doc, const json_t *job, const json_t *candidate)
     json_put_str(doc, "why_ended", json_str(shape, "why_ended", ""));
 }
 
+static bool put_refused(json_t *doc, const char *path, struct err *err)
+{
+    cleanup(buf) struct buf text = {0};
+    if (!file_read(path, 64 << 10, &text, err))
+        return false;
+    if (text.size)
+        json_put_str(doc, "refused", buf_cstr(&text));
+    return true;
+}
+
 static const struct cell *cell_by_id(const struct cells *c, const char *id)
 {
     for (int i = 0; i < c->count; i++)
@@ -180,7 +190,10 @@ static bool seeds(char **args, int count, struct err *err)
     return cells_load(args[0], args[1], &c, err) && times_load(args[3], &all, err) && times_seeds(&c, args[2], all, err);
 }
 
-/* record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE]: without a candidate the cell has failed, and the job says why. */
+/*
+ * record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE [REFUSED]]: without a candidate the cell has failed, and the job says why. REFUSED: a file
+ * with what was said of candidates where the baseline stayed best.
+ */
 static bool record(char **args, int count, struct err *err)
 {
     cleanup(cells) struct cells c = {0};
@@ -201,6 +214,8 @@ static bool record(char **args, int count, struct err *err)
         put_figures(doc, job, candidate);
     else
         json_put_str(doc, "failed", json_str(json_object_get(job, "error"), "text", json_str(shape, "why_ended", "no answer")));
+    if (count > 7 && !put_refused(doc, args[7], err))
+        return false;
     json_put_str(doc, "date", clock_text(clock_wall_ns()).text);
     const json_t *device = device_for(devices, strcmp(json_str(doc, "evidence", ""), "measured") == 0);
     const char *mine = json_str(device, "name", ""), *theirs = json_str(json_object_get(results, "device"), "name", mine);
@@ -298,7 +313,7 @@ static bool field(char **args, int count, struct err *err)
 int main(int argc, char **argv)
 {
     static const struct { const char *name; int least, most; bool (*run)(char **args, int count, struct err *err); } table_of[] = {
-        {"list", 4, 5, list}, {"record", 6, 7, record}, {"merge", 2, 1000, merge}, {"table", 1, 1, table}, {"judged", 1, 1, judged}, {"field", 2, 100, field},
+        {"list", 4, 5, list}, {"record", 6, 8, record}, {"merge", 2, 1000, merge}, {"table", 1, 1, table}, {"judged", 1, 1, judged}, {"field", 2, 100, field},
         {"settings", 2, 1000, settings}, {"seeds", 4, 4, seeds}, {"timed", 4, 4, timed}};
     struct err err = {0};
     hash_init();
@@ -310,7 +325,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_kernels %s: %s\n", argv[1], err.text);
         return 1;
     }
-    fprintf(stderr, "usage: bench_kernels list SHARE BENCH K/N RESULTS [PATTERN] | record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE] |\n"
+    fprintf(stderr, "usage: bench_kernels list SHARE BENCH K/N RESULTS [PATTERN] | record SHARE BENCH RESULTS ID DEVICES JOB [CANDIDATE [REFUSED]] |\n"
                     "       merge OUT RESULTS... | table RESULTS | judged RESULTS | field FILE POINTER... |\n"
                     "       settings OUT TIMES... | seeds SHARE BENCH OUT SETTINGS | timed SHARE BENCH RESULTS SETTINGS\n");
     return 2;
