@@ -10,7 +10,7 @@
 
 static struct plan plan;
 static const int64_t workspace_bytes[] = {4096};
-static const struct audit_kernel kernels[] = {{0}, {40, 512, 0}, {24, 0, 16}};
+static struct audit_kernel kernels[] = {{0}, {40, 512, 0}, {24, 0, 16}};
 static struct device_record graph[MOST], cold[MOST];
 static struct device_audit_result seen;
 static int64_t now_ns;
@@ -116,6 +116,15 @@ static void test_sound(void)
     for (int n = 0; n < LAUNCHES; n++)
         in_graph(n, 1)->static_shared_bytes += 1024;
     expect("with the reserved kilobyte", 1, RULE_OK);
+    const int usual = kernels[2].registers;
+    kernels[2].registers = 13;
+    make_traces();
+    for (int i = 0; i < seen.graph.count; i++)
+        graph[i].registers = graph[i].registers == 13 ? 16 : graph[i].registers;
+    for (int i = 0; i < seen.cold.count; i++)
+        cold[i].registers = cold[i].registers == 13 ? 16 : cold[i].registers;
+    expect("with the registers that a thread has at least", 1, RULE_OK);
+    kernels[2].registers = usual;
 }
 
 #define BREAK(what, rule, outcome, ...) \
@@ -160,6 +169,7 @@ static void test_broken(void)
     BREAK("more dynamic shared memory", 1, RULE_REJECT, in_graph(5, 1)->dynamic_shared_bytes += 16);
     BREAK("other static shared memory", 1, RULE_REJECT, in_graph(5, 1)->static_shared_bytes += 16);
     BREAK("other registers", 1, RULE_REJECT, in_graph(5, 2)->registers = 32);
+    BREAK("the card's least registers where the code has more", 1, RULE_REJECT, in_graph(5, 2)->registers = 16);
     BREAK("another memset", 1, RULE_REJECT, in_graph(5, 0)->value = 0);
     BREAK("a shorter memset", 1, RULE_REJECT, in_graph(5, 0)->bytes = 64);
     BREAK("a record too few", 1, RULE_REJECT, drop(&seen.graph, seen.graph.count - 1));
