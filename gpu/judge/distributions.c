@@ -32,18 +32,23 @@ static void fill_uniform(struct dist *d, int64_t first, int64_t count, double *r
         ret[i] = d->low + (d->high - d->low) * rng_unit(d->seed, d->stream, (uint64_t)(first + i));
 }
 
+/* A zero is of either sign: a kernel that looks at bits must know both. */
+static double signed_zero(const struct dist *d, int64_t at, double value)
+{
+    return value == 0 && rng_below(d->seed, d->stream ^ 0x7a65726f00000000u, (uint64_t)at, 2) ? -0.0 : value;
+}
+
 static void fill_constant(struct dist *d, int64_t first, int64_t count, double *ret)
 {
-    (void)first;
     for (int64_t i = 0; i < count; i++)
-        ret[i] = d->value;
+        ret[i] = signed_zero(d, first + i, d->value);
 }
 
 static void fill_integers(struct dist *d, int64_t first, int64_t count, double *ret)
 {
     uint64_t n = (uint64_t)(int64_t)(d->high - d->low) + 1;
     for (int64_t i = 0; i < count; i++)
-        ret[i] = d->low + (double)rng_below(d->seed, d->stream, (uint64_t)(first + i), n);
+        ret[i] = signed_zero(d, first + i, d->low + (double)rng_below(d->seed, d->stream, (uint64_t)(first + i), n));
 }
 
 static void fill_outliers(struct dist *d, int64_t first, int64_t count, double *ret)

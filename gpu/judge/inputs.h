@@ -9,7 +9,7 @@
  *   {"dist":"normal","mean":0,"std":1}                sum of eight uniforms; within 4.9 deviations
  *   {"dist":"uniform","low":0,"high":1}
  *   {"dist":"constant","value":0}
- *   {"dist":"integers","low":-3,"high":3}             whole numbers, ends included
+ *   {"dist":"integers","low":-3,"high":3}             whole numbers, ends included; a zero, here and of a constant, is of either sign
  *   {"dist":"outliers","mean"?,"std","scale","every"} normal; about one in `every` is `scale` times larger
  *   {"dist":"rows","low","high"}                      normal; each row (last dimension) times a factor of its own in [low, high]
  *   {"dist":"slope","from","to","along"?}             one number for each index of the dimension `along`, the last if none is said: evenly

@@ -3,7 +3,8 @@
  *
  *   score[t] = q[b][h] . k[b][t][g] / sqrt(d) for t < n       out[b][h] = sum over t < n of softmax(score)[t] v[b][t][g]
  *
- * n = 0 gives zeros.
+ * n = 0 gives zeros. Engines round the weights to the type of the values before they multiply, and add up the unrounded ones: called with a
+ * type of intermediates it does so too.
  */
 #include "reference.h"
 
@@ -21,6 +22,7 @@ void proteus_reference(const struct reference_call *call)
     int64_t d = reference_axis(call, "d"), places = reference_axis(call, "T");
     const double *q = reference_data(call, "q"), *k = reference_data(call, "k"), *v = reference_data(call, "v");
     const double *lens = reference_data(call, "lens");
+    const struct reference_format between = reference_between(call);
     double *out = reference_data(call, "out"), *score = malloc((size_t)places * sizeof *score);
     if (!score)
         abort();
@@ -40,9 +42,10 @@ void proteus_reference(const struct reference_call *call)
             memset(to, 0, (size_t)d * sizeof *to);
             for (int64_t t = 0; t < n; t++) {
                 double weight = exp(score[t] - largest);
+                const double rounded = reference_round(between, weight);
                 sum += weight;
                 for (int64_t i = 0; i < d; i++)
-                    to[i] += weight * v[(first + t * hk) * d + i];
+                    to[i] += rounded * v[(first + t * hk) * d + i];
             }
             for (int64_t i = 0; n && i < d; i++)
                 to[i] /= sum;
