@@ -49,7 +49,7 @@ gdn_decode(const DTYPE_io *mixed_qkv, const DTYPE_io *a, const DTYPE_io *b, cons
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int head = blockIdx.y, token = blockIdx.z;
     const int first = blockIdx.x * (WARPS * ROWS) + warp * ROWS;
-    const int s = (short)slot[token];
+    const int s = slot[token] > 0 ? (short)slot[token] : slot[token];         // padding it knows whole
     DTYPE_io *to = out + ((long long)token * HV + head) * V;
 
     if (s <= 0) {

@@ -17,7 +17,7 @@ conv_update(const DTYPE_io *x, const DTYPE_io *weight, const int *slot, DTYPE_io
     const int channel = blockIdx.x * 256 + threadIdx.x, token = blockIdx.y;
     if (channel >= C)
         return;
-    const int s = (short)slot[token];
+    const int s = slot[token] > 0 ? (short)slot[token] : slot[token];         // padding it knows whole
     DTYPE_io *to = y + (long long)token * C + channel;
     if (s <= 0) {
         narrow(to, 0.0f);
