@@ -110,32 +110,31 @@ int command_judge(const struct command_options *o, const struct judge_config *c)
     return 0;
 }
 
-/* WIRE_JUDGE with a shape and candidates in, WIRE_RESULT with an estimate each out. */
-int command_serve_estimates(const struct command_options *o, const struct judge_config *c)
+/* WIRE_JUDGE in, WIRE_RESULT with what the question answers out. */
+static int serve(const struct judge_config *c,
+                 bool (*question)(const struct judge_config *c, const json_t *task, judge_cancelled_fn *cancelled, void *ctx, json_t **ret, struct err *err))
 {
-    (void)o;
     cleanup(fd) int out = take_stdout();
     struct session s = {.out = out};
     struct err err = {0};
     cleanup(wire_frame) struct wire_frame task = {0};
     cleanup(json) json_t *doc = NULL;
     if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err) ||
-        !judge_estimates(c, task.json, gone, &s, &doc, &err))
+        !question(c, task.json, gone, &s, &doc, &err))
         return command_serve_error(out, &err);
     return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
 }
 
-/* The same with one candidate, and a profile. */
+/* A shape and candidates; an estimate each. */
+int command_serve_estimates(const struct command_options *o, const struct judge_config *c)
+{
+    (void)o;
+    return serve(c, judge_estimates);
+}
+
+/* A shape and one candidate; a profile. */
 int command_serve_profile(const struct command_options *o, const struct judge_config *c)
 {
     (void)o;
-    cleanup(fd) int out = take_stdout();
-    struct session s = {.out = out};
-    struct err err = {0};
-    cleanup(wire_frame) struct wire_frame task = {0};
-    cleanup(json) json_t *doc = NULL;
-    if (!wire_receive(0, clock_mono_ns() + TASK_WAIT_NS, &task, &err) || !wire_expect(&task, WIRE_JUDGE, &err) ||
-        !judge_profile(c, task.json, gone, &s, &doc, &err))
-        return command_serve_error(out, &err);
-    return wire_send_json(out, WIRE_RESULT, doc, &err) ? 0 : 1;
+    return serve(c, judge_profile);
 }

@@ -9,6 +9,7 @@
  * Where only a sample of the blocks can run it is not done.
  */
 #include "gpu/judge/far.h"
+#include "gpu/judge/held.h"
 #include "gpu/judge/internal.h"
 #include "core/rng.h"
 
@@ -17,27 +18,13 @@
 #define ROWS_MOST ((int64_t)1 << 28)        /* an index times a few must be an integer of 32 bits, where only the offset passes them */
 #define ROWS_LEAST 512
 
-/* Whether an expression has the axis's name as a word. */
-static bool mentions(const char *expression, const char *name)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    const size_t size = strlen(name);
-    while (*expression) {
-        const size_t n = strspn(expression, letters);
-        if (n == size && !memcmp(expression, name, n))
-            return true;
-        expression += n ? n : 1;
-    }
-    return false;
-}
-
 static bool regimes_point(const struct op *op, const char *tensor, const char *axis)
 {
     const char *key;
     json_t *regime;
     json_object_foreach(json_object_get(op->doc, "regimes"), key, regime) {
         const json_t *dist = json_object_get(json_object_get(regime, "inputs"), tensor);
-        if (mentions(json_str(dist, "low", ""), axis) || mentions(json_str(dist, "high", ""), axis))
+        if (held_mentions(json_str(dist, "low", ""), axis) || held_mentions(json_str(dist, "high", ""), axis))
             return true;
     }
     return false;
@@ -53,7 +40,7 @@ static bool far_of(const struct op *op, const struct tensor *tensors, int axis, 
         const struct op_tensor *spec = &op->tensors[t];
         const char *name = op->axes[axis].name;
         for (int d = 0; d < spec->rank; d++) {
-            if ((d || strcmp(spec->dims[d], name) != 0) && mentions(spec->dims[d], name))
+            if ((d || strcmp(spec->dims[d], name) != 0) && held_mentions(spec->dims[d], name))
                 return false;
             ret->held[t] |= !d && strcmp(spec->dims[d], name) == 0;
         }
@@ -72,7 +59,7 @@ bool far_draw(const struct op *op, const struct shape *s, const struct tensor *t
 {
     for (int i = 0; i < op->axis_count; i++) {
         int64_t row_bytes, most;
-        if (op->axes[i].keyed || op->axes[i].is_const || !far_of(op, tensors, i, ret, &row_bytes))
+        if (!held_free(&op->axes[i]) || !far_of(op, tensors, i, ret, &row_bytes))
             continue;
         most = LIMIT_FAR_BYTES / row_bytes < ROWS_MOST ? LIMIT_FAR_BYTES / row_bytes : ROWS_MOST;
         most = (most < op->axes[i].max ? most : op->axes[i].max) - s->axes[i];

@@ -9,10 +9,9 @@
 #define PAGE_BYTES ((int64_t)4096)
 #define SMALL_PART 4                    /* rows that are there, of all */
 
-static bool is_free(const struct op_axis *a) { return !a->keyed && !a->is_const; }
+bool held_free(const struct op_axis *a) { return !a->keyed && !a->is_const; }
 
-/* Whether the word is in the expression: names are letters, digits and underscores. */
-static bool mentions(const char *expression, const char *name)
+bool held_mentions(const char *expression, const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
     for (const char *at = expression; *at;) {
@@ -28,7 +27,7 @@ static bool has_axis(const struct op *op, int t, const char *name)
 {
     bool has = false;
     for (int d = 0; d < op->tensors[t].rank; d++)
-        has = has || mentions(op->tensors[t].dims[d], name) || (op->tensors[t].has_strides && mentions(op->tensors[t].strides[d], name));
+        has = has || held_mentions(op->tensors[t].dims[d], name) || (op->tensors[t].has_strides && held_mentions(op->tensors[t].strides[d], name));
     return has;
 }
 
@@ -39,7 +38,7 @@ static bool by_rows(const struct op *op, int t, const char *name)
     if (x->role == OP_OUTPUT || x->has_strides || strcmp(x->dims[0], name) != 0)
         return false;
     for (int d = 1; d < x->rank; d++)
-        if (mentions(x->dims[d], name))
+        if (held_mentions(x->dims[d], name))
             return false;
     return true;
 }
@@ -50,7 +49,7 @@ int held_axis(const struct shape *s, const struct tensor *tensors)
     int axis = -1, has = 0;
     bool named = false;
     for (int i = 0; i < op->axis_count; i++) {
-        if (!is_free(&op->axes[i]))
+        if (!held_free(&op->axes[i]))
             continue;
         if (axis >= 0)
             return -1;

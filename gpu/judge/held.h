@@ -18,6 +18,11 @@
 struct held { int axis; int64_t count; };               /* axis -1: all rows of all tensors are there */
 #define HELD_NONE {.axis = -1}
 
+/* Whether the axis does not key a shape: its value is the caller's. */
+bool held_free(const struct op_axis *a);
+/* Whether the word is in the expression: names are letters, digits and underscores. */
+bool held_mentions(const char *expression, const char *name);
+
 /*
  * The axis, if every tensor that has it does so as its first dimension, dense, is no output, and some input's values name its rows;
  * -1: where there is none, or another axis that does not key a shape. The shape's value of it decides nothing.

@@ -29,8 +29,6 @@
 #define TRIES 64
 #define SEED_TRIES 512
 
-static bool is_free(const struct op_axis *a) { return !a->keyed && !a->is_const; }
-
 /* ---- which values ---- */
 
 /* What the tensors may take: whole, as doubles where rows are held, and what is held of them. */
@@ -122,9 +120,9 @@ static void draw_dense(struct judge *j)
     const int64_t limit = j->on_card ? LIMIT_RANGE_DENSE_BYTES : LIMIT_RANGE_SIM_BYTES, base = bytes_of(j->op, j->tensors);
     int count = 0, seen = 0;
     for (int i = 0; i < j->op->axis_count; i++)
-        count += is_free(&j->op->axes[i]);
+        count += held_free(&j->op->axes[i]);
     for (int i = 0; i < j->op->axis_count; i++)
-        if (is_free(&j->op->axes[i])) {
+        if (held_free(&j->op->axes[i])) {
             seen++;
             j->ranged |= draw(j, i, most_of(j, i, base < limit ? base + (limit - base) / count * seen : base));
         }
@@ -324,7 +322,7 @@ static json_t *axes_encode(const struct judge *j, const struct shape *s)
 {
     json_t *doc = json_object();
     for (int i = 0; i < j->op->axis_count; i++)
-        if (is_free(&j->op->axes[i]))
+        if (held_free(&j->op->axes[i]))
             json_put_int(doc, j->op->axes[i].name, s->axes[i]);
     return doc;
 }
