@@ -7,8 +7,8 @@
  *
  * What a shape would save: count x (time of its baseline - time of the best). The times are those of the kernel that is served, or where
  * there is none the emulator's estimates of the baseline and of the best of a few candidates (estimate.c), or where there are none either
- * a guess from the estimates of a shape close by (nearby.c), or where there is none such the time in which the shape's least bytes pass at OBSERVED_NOMINAL_BYTES_PER_NS: a size, not a time that anything takes. Each figure
- * goes with what it is based on.
+ * a guess from the estimates of a shape close by (nearby.c), or where there is none such the time in which the shape's least bytes pass at
+ * OBSERVED_NOMINAL_BYTES_PER_NS: a size, not a time that anything takes. Each figure goes with what it is based on.
  *
  * All functions may be called from any thread.
  */
@@ -20,11 +20,11 @@
 #define OBSERVED_COUNT_MAX ((int64_t)1 << 50)
 
 /* X(code, name): from the best to the least */
-#define SAVING_TABLE(X)                \
-    X(SAVING_MEASURED, "measured")     \
-    X(SAVING_ESTIMATE, "estimate") \
+#define SAVING_TABLE(X)                 \
+    X(SAVING_MEASURED, "measured")      \
+    X(SAVING_ESTIMATE, "estimate")      \
     X(SAVING_NEARBY, "nearby_estimate") \
-    X(SAVING_BYTE_FLOOR, "byte_floor") \
+    X(SAVING_BYTE_FLOOR, "byte_floor")  \
     X(SAVING_NOTHING, "nothing")
 enum saving_basis {
 #define X(code, name) code,
