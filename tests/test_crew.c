@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define STEP "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":6,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}"
+#define STEP "{\"op\":\"gdn_decode_step\",\"axes\":{\"B\":8,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}"
 #define PACKED "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":12,\"H\":2,\"HV\":8,\"K\":128,\"V\":128}}"
 #define SHORT_ROWS "{\"op\":\"rmsnorm\",\"axes\":{\"R\":40000,\"N\":17},\"dtypes\":{\"io\":\"f32\"}}"
 #define CACHE "{\"op\":\"gqa_decode\",\"axes\":{\"B\":2,\"HQ\":4,\"HK\":4,\"d\":64,\"T\":1024}}"

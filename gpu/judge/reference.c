@@ -87,6 +87,21 @@ static bool array_with_holes(struct work *w, int t, struct err *err)
 
 /* ---- in parts ---- */
 
+#define EACH_ELEMENTS ((int64_t)1 << 20)        /* of all tensors; of fewer a thread makes less time than it takes */
+
+static bool is_large(const struct op *op, const struct tensor *tensors)
+{
+    int64_t elements = 0;
+    for (int t = 0; t < op->tensor_count; t++)
+        elements += tensors[t].elements;
+    return elements >= EACH_ELEMENTS;
+}
+
+static void each(int64_t count, void (*one)(void *ctx, int64_t i), void *ctx)
+{
+    crew_run(count, one, ctx);
+}
+
 struct sweep { const struct tensor *tensor; const void *from; double *data; const double *seen; int64_t count; atomic_int_fast64_t first; };
 
 static void set_part(void *ctx, int64_t part)
@@ -239,7 +254,8 @@ bool reference_run_into(const struct shape *s, const struct tensor *tensors, con
     const char *dtypes[OP_MAX_TENSORS];
     for (int t = 0; t < op->tensor_count; t++)
         dtypes[t] = dtype_name(tensors[t].dtype);
-    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, w.arrays, dtypes, NULL};
+    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, w.arrays, dtypes, NULL,
+                                        is_large(op, w.compact) ? each : NULL};
     run(&call);
     keep_rows(&w, 0);
     if (op_results(op) > 1) {
