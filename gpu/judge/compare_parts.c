@@ -74,6 +74,10 @@ static void add_result(struct walk *w, const struct walk *p)
     to->worst_tile = larger(to->worst_tile, r->worst_tile);
 }
 
+/* Whoever gathers more says here how it is added: what is forgotten would be a rule that large tensors need not keep. */
+_Static_assert(offsetof(struct walk, count) - offsetof(struct walk, all) == sizeof(struct sums) + MAGNITUDES * sizeof(struct magnitude) + 9 * 8, "add_walk");
+_Static_assert(sizeof(struct sums) == 9 * 8 && sizeof(struct magnitude) == 4 * 8, "add_sums, add_walk");
+
 static void add_walk(struct walk *w, const struct walk *p)
 {
     add_result(w, p);
@@ -89,6 +93,9 @@ static void add_walk(struct walk *w, const struct walk *p)
     w->max_reference = larger(w->max_reference, p->max_reference);
     w->max_between = larger(w->max_between, p->max_between);
     w->beyond += p->beyond;
+    w->rare += p->rare;
+    w->tiles += p->tiles;
+    w->rare_tiles += p->rare_tiles;
     w->most_steps = p->most_steps > w->most_steps ? p->most_steps : w->most_steps;
 }
 
@@ -110,11 +117,13 @@ static void add_rest(struct walk *w, const struct walk *p)
 void compare_parts(struct walk *w)
 {
     const struct tensor *t = w->c->tensor;
-    const int64_t row = t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1, rows = t->elements / row;
-    const int64_t least = crew_parts(PART_ELEMENTS, row), share = crew_parts(rows, PARTS_MOST);
-    struct parts x = {.whole = w, .elements = (least > share ? least : share) * row};
+    /* whole tiles, where short rows are joined to tiles */
+    const int64_t row = t->rank && t->dims[t->rank - 1] > 0 ? t->dims[t->rank - 1] : 1, tile = crew_parts(TILE_LEAST, row) * row;
+    const int64_t least = crew_parts(PART_ELEMENTS, tile), share = crew_parts(crew_parts(t->elements, tile), PARTS_MOST);
+    struct parts x = {.whole = w, .elements = (least > share ? least : share) * tile};
     const int64_t count = crew_parts(t->elements, x.elements);
-    if (count <= 1) {
+    const bool runs_on = w->c->written && row < TILE_LEAST;      /* where a tile ends is said by what was written before */
+    if (count <= 1 || runs_on) {
         compare_walk(w, 0, t->elements);
     } else {
         cleanup(mem) void *memory = xarray((size_t)count, sizeof(struct part));
