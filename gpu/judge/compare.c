@@ -8,6 +8,7 @@
  */
 #include "gpu/judge/compare.h"
 #include "gpu/judge/compare_walk.h"
+#include "gpu/judge/crew.h"
 
 #include "gpu/judge/values.h"
 
@@ -213,7 +214,7 @@ static void tile_elements(struct walk *w, double tile_rms)
     }
 }
 
-static void tile_judge(struct walk *w)
+void compare_tile(struct walk *w)
 {
     if (!w->count)
         return;
@@ -325,14 +326,15 @@ static void piece_split(struct walk *w, const double *before, int64_t first, int
     }
 }
 
-static void walk_pieces(struct walk *w)
+/* Rows that begin at `from` and before `end`. What is left at the end is too short for a tile, or the last one. */
+void compare_walk(struct walk *w, int64_t from, int64_t end)
 {
     const struct tensor *t = w->c->tensor;
     bool inout = t->spec->role == OP_INOUT && w->c->before;
     int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
     int64_t pieces = (row + TILE_MOST - 1) / TILE_MOST;
     double before[TILE_MOST];
-    for (int64_t start = 0; start < t->elements; start += row)
+    for (int64_t start = from; start < end; start += row)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t first = start + row * p / pieces, count = start + row * (p + 1) / pieces - first;
             if (inout) {
@@ -342,14 +344,13 @@ static void walk_pieces(struct walk *w)
                     continue;
                 }
             }
-            if (w->count >= TILE_LEAST && t->elements - first >= TILE_LEAST)
-                tile_judge(w);
+            if (w->count >= TILE_LEAST && end - first >= TILE_LEAST)
+                compare_tile(w);
             if (inout)
                 piece_split(w, before, first, count);
             else
                 piece_add(w, first, count);
         }
-    tile_judge(w);
 }
 
 static void judge_exact(struct walk *w)
@@ -429,7 +430,7 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
         w->between_steps = granted_between(c);
-        walk_pieces(w);
+        compare_parts(w);
         judge_gaps(w);
         compare_whole(w);
     } else {
@@ -440,11 +441,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
 
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset)
 {
-    if (!memcmp(a, b, (size_t)t->bytes))
-        return true;
-    int64_t at = 0;
-    while (((const char *)a)[at] == ((const char *)b)[at])
-        at++;
-    *ret_offset = at;
-    return false;
+    const int64_t at = crew_difference(a, b, (size_t)t->bytes);
+    if (at >= 0)
+        *ret_offset = at;
+    return at < 0;
 }

@@ -41,6 +41,12 @@ struct walk {
 
 /* The first rule that is broken; later ones are not heard. */
 void compare_fail(struct walk *w, enum compare_rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* The rows that begin at element `from` and before `end`; those of the last tile, which may be too few for one, stay in it. */
+void compare_walk(struct walk *w, int64_t from, int64_t end);
+/* Judges the tile that was begun, and adds it to the sums. */
+void compare_tile(struct walk *w);
+/* All rows, in parts on several threads (compare_parts.c). */
+void compare_parts(struct walk *w);
 /* The rules over the whole, when all tiles are in. */
 void compare_whole(struct walk *w);
 
