@@ -188,6 +188,9 @@ static void steps(void)
         {"ld.global.u32 %r3, [%rd3+1024];", true, PTX_CLEAN},                                            /* what nobody touched */
         {"@!%p1 bra N; griddepcontrol.wait; N: bar.sync 0; ld.global.u32 %r3, [%rd3];", true, PTX_CLEAN},
         {"@!%p1 bra N; griddepcontrol.wait; N: ld.global.u32 %r3, [%rd3];", true, PTX_RACE},
+        {"griddepcontrol.wait; ld.global.nc.u32 %r3, [%rd3];", true, PTX_RACE},          /* an assembler may move it */
+        {"griddepcontrol.wait; ld.global.nc.u32 %r3, [%rd3+1024];", true, PTX_CLEAN},
+        {"ld.global.nc.u32 %r3, [%rd3];", false, PTX_CLEAN},
     };
     for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
         cleanup(bench) struct bench first = {0}, second = {0};

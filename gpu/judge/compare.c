@@ -8,6 +8,7 @@
  */
 #include "gpu/judge/compare.h"
 #include "gpu/judge/compare_walk.h"
+#include "gpu/judge/crew.h"
 
 #include "gpu/judge/values.h"
 
@@ -81,16 +82,20 @@ static struct sums tile_sums(struct walk *w)
 
 /*
  * One element of an intermediate that rounds the other way moves many results, and a tile may be one where the reference's own roundings
- * happen to cancel: each tile is granted what such rounding makes of the tensor as a whole, over the rows that it reaches.
+ * happen to cancel: each tile is granted what such rounding makes of the tensor as a whole, over the rows that it reaches. In a large tensor
+ * some row is where all that is rare comes together: one tile in RARE, and one element, may be as far off as the furthest of the reference's.
  */
-static double usual_between(const struct compare_case *c)
+#define AS_FURTHEST 1.5         /* of a row or an element of another batch of rows than these */
+static struct granted granted_between(const struct compare_case *c)
 {
     const struct tensor *t = c->tensor;
     const double *between = c->reference + (op_results(c->op) - 1) * t->elements;
+    struct granted ret = {0, 0, 0};
     if (between == c->reference)
-        return 0;
+        return ret;
     const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
     double noise = 0, values = 0;
+    int64_t rows = 0;
     for (int64_t start = 0; start < t->elements; start += row) {
         double of_row = 0, row_values = 0;
         for (int64_t i = start; i < start + row; i++) {
@@ -100,8 +105,31 @@ static double usual_between(const struct compare_case *c)
         }
         noise += of_row;
         values += of_row > 0 ? row_values : 0;
+        rows += of_row > 0;
     }
-    return values > 0 ? noise / values : 0;
+    if (!(values > 0))
+        return ret;
+    ret.usual = noise / values;
+    const double usual_row = values / (double)rows;       /* of a row that holds next to nothing any error would be large */
+    for (int64_t start = 0; start < t->elements; start += row) {
+        double of_row = 0, row_values = 0;
+        for (int64_t i = start; i < start + row; i++) {
+            const double d = between[i] - c->reference[i];
+            of_row += isfinite(d) ? d * d : 0;
+            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
+        }
+        if (!(of_row > 0))
+            continue;
+        const double of_rows = larger(row_values, usual_row);
+        ret.row = larger(ret.row, of_row / of_rows);
+        for (int64_t i = start; i < start + row; i++) {
+            const double d = between[i] - c->reference[i], r = c->reference[i];
+            ret.element = larger(ret.element, isfinite(d) ? d * d / larger(r * r, of_rows / (double)row) : 0);
+        }
+    }
+    ret.row = AS_FURTHEST * sqrt(ret.row);
+    ret.element = AS_FURTHEST * sqrt(ret.element);
+    return ret;
 }
 
 /*
@@ -109,12 +137,14 @@ static double usual_between(const struct compare_case *c)
  * all of the sum may, in a type of few bits, be further off by right rounding alone than tiles are as a rule.
  */
 #define AS_ROUNDED 1.25
-static double allowed_rms(const struct walk *w, const struct sums *s)
+static double allowed_rms(const struct walk *w, const struct sums *s, double furthest_row)
 {
-    const double reference = root_mean(s->reference, s->n), between = larger(s->between, w->usual * s->reference);
+    const struct granted *g = &w->between_steps;
+    const double reference = root_mean(s->reference, s->n), factor = w->tolerance.factor,
+                 between = larger(factor * root_mean(larger(s->between, g->usual * s->reference), s->n), furthest_row * reference);
     if (!w->c->baseline)
-        return larger(w->tolerance.rms * reference, AS_ROUNDED * root_mean(s->rounding, s->n)) + w->tolerance.factor * root_mean(between, s->n);
-    return w->tolerance.factor * root_mean(larger(larger(s->baseline, s->rounding), between), s->n) + w->floor_rms * reference;
+        return larger(w->tolerance.rms * reference, AS_ROUNDED * root_mean(s->rounding, s->n)) + between;
+    return larger(factor * root_mean(larger(s->baseline, s->rounding), s->n), between) + w->floor_rms * reference;
 }
 
 /* How many powers of two x lies below y, from the exponents' bits; x, y >= 0. */
@@ -166,8 +196,11 @@ static void tile_elements(struct walk *w, double tile_rms)
         magnitude_add(w, i, tile_rms);
         if (w->tolerance.steps > 0)
             count_steps(w, i);
-        double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->usual) * tile_rms);
+        double scale = larger(tile_rms, fabs(r)),
+               usual = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->between_steps.usual) * tile_rms),
+               granted = larger(usual, w->between_steps.element * scale);
         double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
+        w->rare += against(larger(fabs(w->got[i] - r) - usual, 0), scale) > w->tolerance.max;
         if (error > w->tolerance.max)
             w->beyond++;
         if (error > w->ret->worst || w->worst_at < 0) {
@@ -181,7 +214,7 @@ static void tile_elements(struct walk *w, double tile_rms)
     }
 }
 
-static void tile_judge(struct walk *w)
+void compare_tile(struct walk *w)
 {
     if (!w->count)
         return;
@@ -189,7 +222,9 @@ static void tile_judge(struct walk *w)
     if (tile_classes(w)) {
         struct sums s = tile_sums(w);
         tile_elements(w, root_mean(s.reference, s.n));
-        double part = against(root_mean(s.error, s.n), allowed_rms(w, &s));
+        double error = root_mean(s.error, s.n), part = against(error, allowed_rms(w, &s, w->between_steps.row));
+        w->tiles++;
+        w->rare_tiles += against(error, allowed_rms(w, &s, 0)) > 1;
         if (part > w->ret->worst_tile)
             w->ret->worst_tile = part;
         w->all.n += s.n;
@@ -291,14 +326,15 @@ static void piece_split(struct walk *w, const double *before, int64_t first, int
     }
 }
 
-static void walk_pieces(struct walk *w)
+/* Rows that begin at `from` and before `end`. What is left at the end is too short for a tile, or the last one. */
+void compare_walk(struct walk *w, int64_t from, int64_t end)
 {
     const struct tensor *t = w->c->tensor;
     bool inout = t->spec->role == OP_INOUT && w->c->before;
     int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
     int64_t pieces = (row + TILE_MOST - 1) / TILE_MOST;
     double before[TILE_MOST];
-    for (int64_t start = 0; start < t->elements; start += row)
+    for (int64_t start = from; start < end; start += row)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t first = start + row * p / pieces, count = start + row * (p + 1) / pieces - first;
             if (inout) {
@@ -308,14 +344,13 @@ static void walk_pieces(struct walk *w)
                     continue;
                 }
             }
-            if (w->count >= TILE_LEAST && t->elements - first >= TILE_LEAST)
-                tile_judge(w);
+            if (w->count >= TILE_LEAST && end - first >= TILE_LEAST)
+                compare_tile(w);
             if (inout)
                 piece_split(w, before, first, count);
             else
                 piece_add(w, first, count);
         }
-    tile_judge(w);
 }
 
 static void judge_exact(struct walk *w)
@@ -394,8 +429,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);
     w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
-        w->usual = usual_between(c);
-        walk_pieces(w);
+        w->between_steps = granted_between(c);
+        compare_parts(w);
         judge_gaps(w);
         compare_whole(w);
     } else {
@@ -406,11 +441,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
 
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset)
 {
-    if (!memcmp(a, b, (size_t)t->bytes))
-        return true;
-    int64_t at = 0;
-    while (((const char *)a)[at] == ((const char *)b)[at])
-        at++;
-    *ret_offset = at;
-    return false;
+    const int64_t at = crew_difference(a, b, (size_t)t->bytes);
+    if (at >= 0)
+        *ret_offset = at;
+    return at < 0;
 }

@@ -76,8 +76,14 @@ void compare_whole(struct walk *w)
     /* if every tile holds, so does the whole: both sides are norms, and Minkowski's inequality points the right way */
     if (r->worst_tile > 1)
         compare_fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);
+    if (w->rare_tiles > w->tiles / RARE)
+        compare_fail(w, COMPARE_TILE, "%s: of %lld tiles %lld have a larger RMS error than rounding between the steps makes of one in %d", name, (long long)w->tiles,
+                     (long long)w->rare_tiles, RARE);
     if ((double)w->beyond > (1 - w->tolerance.matched) * (double)s->n)
         compare_fail(w, COMPARE_WORST, "%s: the worst element is off by %.3g of its scale, at most %.3g is allowed", name, r->worst, w->tolerance.max);
+    if (w->rare > w->beyond && (double)w->rare > larger(1 - w->tolerance.matched, 1.0 / RARE) * (double)s->n)
+        compare_fail(w, COMPARE_WORST, "%s: of %lld elements %lld are further off than rounding between the steps makes one in %d", name, (long long)s->n,
+                     (long long)w->rare, RARE);
     if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(larger(w->max_baseline, w->max_between), w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
         compare_fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
     if (r->worst > 10 * w->tolerance.max)

@@ -357,6 +357,11 @@ bool dist_independent(const json_t *doc)
     return kind && kind->independent;
 }
 
+bool dist_ordered(const struct dist *d)
+{
+    return d->kind->fill == fill_distinct;      /* it counts the values that it gave */
+}
+
 /* ---- for one tensor ---- */
 
 static bool size_of(const struct shape *s, const json_t *doc, const char *key, int64_t *ret, struct err *err)

@@ -25,9 +25,11 @@ struct dist {
 
 /* ERR_INVALID, with `where` in front: no such distribution, not for such tensors, a parameter that is missing, senseless or unknown. */
 bool dist_check(const json_t *doc, bool floats, const char *where, struct err *err) MUST_CHECK;
+/* Elements are only made in order, all of them. */
+bool dist_ordered(const struct dist *d);
 /* Elements may change places. */
 bool dist_independent(const json_t *doc);
 /* Of a distribution that passed the check; seed and stream are set by the caller before. ERR_UNPROCESSABLE: an expression has no value here. */
 bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err) MUST_CHECK;
-/* Elements `first` to first + count - 1, in order from 0. */
+/* Elements `first` to first + count - 1; of an ordered distribution in order from 0. */
 void dist_fill(struct dist *d, int64_t first, int64_t count, double *ret);

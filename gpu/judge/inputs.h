@@ -53,6 +53,8 @@ int inputs_regime_index(const struct op *op, const char *name);       /* -1: non
  * The operator passed inputs_check. ERR_UNPROCESSABLE when an expression of a distribution has no value for this shape.
  */
 bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err) MUST_CHECK;
+/* The same where they are to lie: to[i] is tensors[i].bytes long. Those of which it is NULL are not made, nor is then what their "beyond" says. */
+bool inputs_fill(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void *const *to, struct err *err) MUST_CHECK;
 /* Frees and clears the arrays of all tensors of the operator. */
 void inputs_free(const struct op *op, void **arrays);
 

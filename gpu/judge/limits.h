@@ -79,6 +79,7 @@
     X(ALONE_WATCH_NS, LIMIT_SECOND / 50, "a neighbour that launches once in this time is seen; half of it in triage")                   \
     X(ALONE_GAP_NS, 100000, "a shorter pause is no other process: time slices are 300 us and more")                                     \
     X(OTHERS_BYTES, 200 * LIMIT_MIB, "of a card's memory in use before we are on it: a process's context takes more")                                                                                                 \
+    X(HOST_THREADS, 16, "that make, compare and copy tensors in one process, where there are so many CPUs: memory gives no more")         \
     X(GRACE_NS, LIMIT_SECOND / 5, "from SIGTERM to SIGKILL for a child")
 
 enum {

@@ -4,6 +4,7 @@
  */
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
 
 #include <stdio.h>
@@ -58,23 +59,19 @@ void regimes_plan(struct judge *j)
 bool regime_make(struct judge *j, int r, struct err *err)
 {
     struct judge_regime *g = &j->regimes[r];
-    void *made[OP_MAX_TENSORS] = {0};
     if (g->made)
         return true;
-    if (!inputs_make(&j->shape, j->tensors, r, g->seed, made, err))
-        return false;
     bool ok = true;
-    if (j->spare_in.base) {             /* its pages are there already */
+    if (j->spare_in.base && !g->in.base) {             /* its pages are there already */
         g->in = j->spare_in;
         j->spare_in = (struct shared)SHARED_NONE;
-    } else {
+    } else if (!g->in.base) {
         ok = shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err);
     }
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        if (ok && made[t])
-            g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
-        free(made[t]);
-    }
+    for (int t = 0; t < j->op->tensor_count && ok; t++)
+        if (j->op->tensors[t].role != OP_OUTPUT)
+            g->inputs[t] = g->in.base + g->in.offsets[t];
+    ok = ok && inputs_fill(&j->shape, j->tensors, r, g->seed, g->inputs, err);
     if (ok && j->held.axis >= 0) {
         g->in.rows = xarray((size_t)j->held.count, sizeof *g->in.rows);
         held_rows(&j->held, &j->shape, j->tensors, g->inputs, rng_mix(g->seed), g->in.rows);
@@ -150,7 +147,7 @@ bool reference_end(struct judge *j, double **results, struct err *err)
     for (int t = 0; t < j->op->tensor_count; t++) {
         size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
         if (j->op->tensors[t].role != OP_INPUT)
-            results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
+            crew_copy(results[t] = xalloc_large(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
     }
     return true;
 }

@@ -4,6 +4,7 @@
  */
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
 
 #include <string.h>
@@ -191,7 +192,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
             continue;
         if (!s->outputs[t])
             s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
-        memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
+        crew_copy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
     sampled_clear(j, s);
 }

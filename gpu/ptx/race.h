@@ -21,6 +21,7 @@
 #define race_steps_close ptx_run_race_steps_close
 #define race_steps_fine ptx_run_race_steps_fine
 #define race_steps_report ptx_run_race_steps_report
+#define race_steps_read_only ptx_run_race_steps_read_only
 #define race_order_known ptx_run_race_order_known
 #define race_peer_start ptx_run_race_peer_start
 #define race_peer_tell ptx_run_race_peer_tell
@@ -94,5 +95,7 @@ void race_steps_open(struct machine *m);
 void race_steps_close(struct machine *m);
 bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind);
 bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind);
+/* A load by the read-only path, which no wait holds back; false: of what the launch before writes. */
+bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);
 /* Shadow memory for so many bytes more? */
 bool race_shadow_take(struct machine *m, size_t bytes);

@@ -270,6 +270,8 @@ static bool any_store(struct machine *m, uint32_t id) { return m && id; }
 bool race_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes)
 {
     struct stored s;
+    if (!race_steps_read_only(w, i, lane, p, bytes))
+        return false;
     if (!race_stored(w, p->region, p->offset, bytes, any_store, &s))
         return true;
     struct ptx_finding *f = &w->block->worker->finding;

@@ -5,6 +5,8 @@
  * After each launch its history keeps, one bit a byte, what it wrote and what it read of the buffers that may be written. A launch
  * in order forgets what was before it. A dependent one may not read what the launch before wrote, nor write what that wrote or
  * read, before a wait: its own, or one of a warp that it has met at a barrier since. What is rewritten with the same value counts.
+ * By the read-only path (ld.nc) it may not read what the launch before wrote at all: the assembler takes such a load for one that may
+ * be made at any time, and moves it before the wait (ptxas 13.0 does, and on an H200 five launches of six then read what was there before).
  */
 #include "gpu/ptx/race.h"
 
@@ -68,6 +70,18 @@ bool race_steps_report(struct warp *w, const struct insn *i, int lane, const str
     f->access_bytes = bytes;
     return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %lld of %s that the launch before it %s, without griddepcontrol.wait before",
                  reads ? "reads" : "writes", bytes, (long long)p->offset, p->region->name, wrote ? "writes" : "reads");
+}
+
+bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes)
+{
+    if (!p->region->past || !any_bit(p->region->past->wrote, p->offset, bytes))
+        return true;
+    struct ptx_finding *f = &w->block->worker->finding;
+    snprintf(f->buffer, sizeof f->buffer, "%s", p->region->name);
+    f->offset_bytes = (int64_t)p->offset;
+    f->access_bytes = bytes;
+    return fault(w, i, lane, PTX_RACE, "reads %u bytes at offset %lld of %s as read-only (ld.nc; in CUDA: const __restrict__), which the launch before it writes: "
+                 "it may be moved before griddepcontrol.wait", bytes, (long long)p->offset, p->region->name);
 }
 
 static void set_bits(uint8_t *bits, uint64_t limit, uint64_t at, unsigned count)

@@ -68,6 +68,7 @@ __device__ __forceinline__ void send(void *to, const void *from)
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
+// What it waits for is not const and __restrict__ together: that is loaded as read-only, and the assembler moves such loads before the wait.
 // As a dependent the second launch begins while the first still runs, and waits where it needs its results.
 __device__ __forceinline__ void let_next_begin()
 {
@@ -176,7 +177,7 @@ gdn_conv(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io_t 
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t *__restrict__ b, const float *__restrict__ A_log,
+gdn_rule(const mid_t *mixed, const io_t *__restrict__ a, const io_t *__restrict__ b, const float *__restrict__ A_log,
          const io_t *__restrict__ dt_bias, const int *__restrict__ slot, const io_t *__restrict__ z, const io_t *__restrict__ norm_weight,
          state_t *__restrict__ state, io_t *__restrict__ y, float eps, float norm_eps)
 {

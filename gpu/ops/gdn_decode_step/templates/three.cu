@@ -78,6 +78,7 @@ template <int N, int L> __device__ __forceinline__ void reduce(float *v, int lan
     }
 }
 
+// What they wait for is not const and __restrict__ together: that is loaded as read-only, and the assembler moves such loads before the wait.
 // Launched as dependents, the rule and the norm begin while what is before them still runs, and wait where they need its results.
 __device__ __forceinline__ void let_next_begin()
 {
@@ -186,7 +187,7 @@ gdn_conv(const io_t *__restrict__ x, const io_t *__restrict__ conv_weight, io_t 
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, BLOCKS)
-gdn_rule(const mid_t *__restrict__ mixed, const io_t *__restrict__ a, const io_t *__restrict__ b, const float *__restrict__ A_log,
+gdn_rule(const mid_t *mixed, const io_t *__restrict__ a, const io_t *__restrict__ b, const float *__restrict__ A_log,
          const io_t *__restrict__ dt_bias, const int *__restrict__ slot, state_t *__restrict__ state, mid_t *__restrict__ answer,
          float eps)
 {
@@ -297,7 +298,7 @@ template <int N, class T> __device__ __forceinline__ void give(T *to, const T *f
 
 // A warp a head.
 extern "C" __global__ void __launch_bounds__(32 * HEADS)
-gdn_norm(const mid_t *__restrict__ answer, const io_t *__restrict__ z, const io_t *__restrict__ norm_weight, io_t *__restrict__ y,
+gdn_norm(const mid_t *answer, const io_t *__restrict__ z, const io_t *__restrict__ norm_weight, io_t *__restrict__ y,
          float norm_eps)
 {
     const int lane = threadIdx.x % 32;

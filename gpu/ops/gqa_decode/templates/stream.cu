@@ -331,7 +331,7 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 // A block a sequence, head and slice of JOIN_COLUMNS columns: the splits' results, each by its largest score. Rows of threads share the
 // splits; all have asked for what they add up before anything is known of the scores.
 constexpr int JOIN_THREADS = 256, LANES = JOIN_COLUMNS / 4, ROWS = JOIN_THREADS / LANES, EACH = (SPLIT + ROWS - 1) / ROWS, AHEAD = EACH < 8 ? EACH : 8;
-extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
+extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *partial, const float2 *marks, io_t *__restrict__ out)
 {
     __shared__ float factors[SPLIT];
     __shared__ float4 sums[ROWS][LANES];
@@ -339,7 +339,7 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__r
     const int row = threadIdx.x / LANES, lane = threadIdx.x % 32, at = blockIdx.y * JOIN_COLUMNS + threadIdx.x % LANES * 4;
     const bool in = at < D;
 #if DEPENDENT
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");    // const with __restrict__ would be read-only loads, which the assembler moves before it
 #endif
     const float *from = partial + head * SPLIT * D + at;
     float4 x[AHEAD], sum = {0, 0, 0, 0};

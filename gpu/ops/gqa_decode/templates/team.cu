@@ -349,12 +349,12 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 // A block a sequence and head: the splits' results, each by its largest score; a thread 4 columns, a lane's factors those of its splits.
 constexpr int JOIN_THREADS = (D / 4 + 31) / 32 * 32, AHEAD = SPLIT < 16 ? SPLIT : 16;
 constexpr int WIDTH = SPLIT <= 2 ? 2 : SPLIT <= 4 ? 4 : SPLIT <= 8 ? 8 : SPLIT <= 16 ? 16 : 32, MARKS = (SPLIT + WIDTH - 1) / WIDTH;   // lanes of all factors
-extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *__restrict__ partial, const float2 *__restrict__ marks, io_t *__restrict__ out)
+extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *partial, const float2 *marks, io_t *__restrict__ out)
 {
     const long long head = blockIdx.x;
     const int lane = threadIdx.x % WIDTH, at = threadIdx.x * 4, in = at < D;
     const float *from = partial + head * SPLIT * D + at;
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");    // const with __restrict__ would be read-only loads, which the assembler moves before it
     float2 m[MARKS];
     float4 x[AHEAD], sum = {0, 0, 0, 0};
     float largest = NOTHING, total = 0;
