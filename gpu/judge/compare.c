@@ -166,6 +166,10 @@ static void tile_elements(struct walk *w, double tile_rms)
         magnitude_add(w, i, tile_rms);
         if (w->tolerance.steps > 0)
             count_steps(w, i);
+        if (w->tolerance.exact && w->got[i] != w->rounded[i]) {
+            if (!w->inexact++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+                point_at(w, w->at[i], w->got[i], w->rounded[i]);
+        }
         double scale = larger(tile_rms, fabs(r)), granted = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->usual) * tile_rms);
         double error = against(larger(fabs(w->got[i] - r) - granted, 0), scale);
         if (error > w->tolerance.max)
@@ -173,7 +177,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (error > w->ret->worst || w->worst_at < 0) {
             w->ret->worst = error;
             w->worst_at = w->at[i];
-            if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+            if (!w->ret->wrong_class && !w->inexact && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))

@@ -4,7 +4,7 @@
  */
 #include "gpu/judge/inputs.h"
 
-#include "gpu/judge/distributions.h"
+#include "gpu/judge/parts.h"
 
 #include <string.h>
 
@@ -92,7 +92,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
         return err_set(err, ERR_INVALID, "%s: no distribution for \"%s\", here or in a base", where, t->name);
     char at[192];
     snprintf(at, sizeof at, "%s/inputs/%s", where, t->name);
-    if (!dist_check(doc, spec_is_float(op, t), at, err) || !check_beyond(op, t, doc, at, err))
+    if (!parts_check(op, t, doc, at, err) || !check_beyond(op, t, doc, at, err))
         return false;
     const json_t *own = json_object_get(doc, "for");
     const char *key;
@@ -107,7 +107,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
             return err_set(err, ERR_INVALID, "%s: no such dtype", inner);
         if (json_object_get(value, "for"))
             return err_set(err, ERR_INVALID, "%s/for: once is enough", inner);
-        if (!dist_check(value, spec_is_float(op, t), inner, err) || !check_beyond(op, t, value, inner, err))
+        if (!parts_check(op, t, value, inner, err) || !check_beyond(op, t, value, inner, err))
             return false;
     }
     return true;
@@ -244,8 +244,8 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
         if (tensor->spec->role == OP_OUTPUT)
             continue;
         const json_t *how = dist_in(dist_of(op, doc, tensor->spec->name), tensor->dtype);
-        struct dist d = {.seed = seed, .stream = name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name)};
-        if (!dist_parse(s, tensor, how, &d, err)) {
+        struct parts parts;
+        if (!parts_parse(s, tensor, how, seed, name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name), &parts, err)) {
             inputs_free(op, made);
             return false;
         }
@@ -253,7 +253,7 @@ bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime
         fill_gaps(tensor, made[t]);
         for (int64_t first = 0; first < tensor->elements; first += RUN_ELEMENTS) {
             int64_t count = tensor->elements - first < RUN_ELEMENTS ? tensor->elements - first : RUN_ELEMENTS;
-            dist_fill(&d, first, count, run);
+            parts_fill(&parts, first, count, run);
             values_scatter(tensor, made[t], first, count, run);
         }
     }

@@ -2,6 +2,7 @@
 add_library(proteus_numerics STATIC
   values.c
   distributions.c
+  parts.c
   inputs.c
   held.c
   reference.c
