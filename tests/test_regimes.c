@@ -247,13 +247,13 @@ static void test_parts_along(void)
 }
 
 /* The exact probes: but for one column of a head, all of it with open gates and none with shut ones, the right state is what it was. */
-static void probe(const char *op, const char *dtypes, const char *regime, bool open)
+static void probe(const char *op, const char *dtypes, const char *regime, const char *more, bool open)
 {
     cleanup(made) struct made m = {0};
     struct err err = {0};
     double *right[OP_MAX_TENSORS] = {0};
     cleanup(str) char *shape = xfmt("{\"op\":\"%s\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":24,\"V\":8},\"dtypes\":%s}", op, dtypes);
-    check(make(&m, shape, regime, "{}", 4) && reference_run(&m.s, m.tensors, (const void *const *)m.in, right, &err));
+    check(make(&m, shape, regime, more, 4) && reference_run(&m.s, m.tensors, (const void *const *)m.in, right, &err));
     const int s = op_tensor_index(&m.op, "state");
     int changed = 0, columns = 0;
     for (int64_t head = 0; right[s] && head < m.tensors[s].elements / (8 * 24); head++) {
@@ -281,8 +281,9 @@ static void test_probes(void)
         for (size_t io = 0; io < 3; io++)
             for (size_t state = 0; state < 3; state++) {
                 cleanup(str) char *dtypes = xfmt("{\"io\":\"%s\",\"state\":\"%s\"}", types[io], types[state]);
-                probe(ops_probed[i], dtypes, "one_hot", true);
-                probe(ops_probed[i], dtypes, "one_hot_shut", false);
+                probe(ops_probed[i], dtypes, "one_hot", "{}", true);
+                probe(ops_probed[i], dtypes, "one_hot_shut", "{}", false);
+                probe(ops_probed[i], dtypes, "one_hot_shut", "{\"state\":{\"dist\":\"integers\",\"low\":-1,\"high\":1}}", false);
             }
 }
 
