@@ -196,6 +196,10 @@ static void tile_elements(struct walk *w, double tile_rms)
         magnitude_add(w, i, tile_rms);
         if (w->tolerance.steps > 0)
             count_steps(w, i);
+        if (w->tolerance.exact && w->got[i] != w->rounded[i]) {
+            if (!w->inexact++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+                point_at(w, w->at[i], w->got[i], w->rounded[i]);
+        }
         double scale = larger(tile_rms, fabs(r)),
                usual = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->between_steps.usual) * tile_rms),
                granted = larger(usual, w->between_steps.element * scale);
@@ -206,7 +210,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (error > w->ret->worst || w->worst_at < 0) {
             w->ret->worst = error;
             w->worst_at = w->at[i];
-            if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+            if (!w->ret->wrong_class && !w->inexact && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))

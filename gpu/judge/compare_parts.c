@@ -42,7 +42,7 @@ static void add_sums(struct sums *to, const struct sums *s)
     to->inward += s->inward;
 }
 
-/* Which element is told: that of the first rule broken, else the first of the wrong class, else the worst. */
+/* Which element is told: that of the first rule broken, else the first of the wrong class, else the first that is inexact where none may be, else the worst. */
 static void take_element(struct compare_result *to, const struct compare_result *r)
 {
     to->has_element = r->has_element;
@@ -56,7 +56,7 @@ static void add_result(struct walk *w, const struct walk *p)
     struct compare_result *to = w->ret;
     const struct compare_result *r = p->ret;
     const bool worse = p->worst_at >= 0 && (w->worst_at < 0 || r->worst > to->worst);
-    if (to->rule == COMPARE_NONE && (r->rule != COMPARE_NONE || (!to->wrong_class && (r->wrong_class || worse))))
+    if (to->rule == COMPARE_NONE && (r->rule != COMPARE_NONE || (!to->wrong_class && (r->wrong_class || (!w->inexact && (p->inexact || worse))))))
         take_element(to, r);
     if (to->rule == COMPARE_NONE && r->rule != COMPARE_NONE) {
         to->rule = r->rule;
@@ -75,7 +75,7 @@ static void add_result(struct walk *w, const struct walk *p)
 }
 
 /* Whoever gathers more says here how it is added: what is forgotten would be a rule that large tensors need not keep. */
-_Static_assert(offsetof(struct walk, count) - offsetof(struct walk, all) == sizeof(struct sums) + MAGNITUDES * sizeof(struct magnitude) + 9 * 8, "add_walk");
+_Static_assert(offsetof(struct walk, count) - offsetof(struct walk, all) == sizeof(struct sums) + MAGNITUDES * sizeof(struct magnitude) + 10 * 8, "add_walk");
 _Static_assert(sizeof(struct sums) == 9 * 8 && sizeof(struct magnitude) == 4 * 8, "add_sums, add_walk");
 
 static void add_walk(struct walk *w, const struct walk *p)
@@ -93,6 +93,7 @@ static void add_walk(struct walk *w, const struct walk *p)
     w->max_reference = larger(w->max_reference, p->max_reference);
     w->max_between = larger(w->max_between, p->max_between);
     w->beyond += p->beyond;
+    w->inexact += p->inexact;
     w->rare += p->rare;
     w->tiles += p->tiles;
     w->rare_tiles += p->rare_tiles;

@@ -16,6 +16,7 @@ struct dist {
     int64_t along, along_inner;                      /* slope: size of its dimension, elements of one index of it */
     int64_t edge, multiple;                          /* edges: what every other element is, or is a multiple of; multiple 0, no edge: drawn */
     bool has_edge;
+    int64_t stretch, origin;                         /* hot: one element of each so many from origin on, an index of the last dimension */
     int64_t rank;                                    /* distinct: values given so far */
     int padding_count;
     double padding_values[DIST_MAX_PADDING_VALUES];  /* NaN: any number below zero, drawn */

@@ -5,7 +5,7 @@
 #include "gpu/judge/inputs.h"
 
 #include "gpu/judge/crew.h"
-#include "gpu/judge/distributions.h"
+#include "gpu/judge/parts.h"
 
 #include <string.h>
 
@@ -94,7 +94,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
         return err_set(err, ERR_INVALID, "%s: no distribution for \"%s\", here or in a base", where, t->name);
     char at[192];
     snprintf(at, sizeof at, "%s/inputs/%s", where, t->name);
-    if (!dist_check(doc, spec_is_float(op, t), at, err) || !check_beyond(op, t, doc, at, err))
+    if (!parts_check(op, t, doc, at, err) || !check_beyond(op, t, doc, at, err))
         return false;
     const json_t *own = json_object_get(doc, "for");
     const char *key;
@@ -109,7 +109,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
             return err_set(err, ERR_INVALID, "%s: no such dtype", inner);
         if (json_object_get(value, "for"))
             return err_set(err, ERR_INVALID, "%s/for: once is enough", inner);
-        if (!dist_check(value, spec_is_float(op, t), inner, err) || !check_beyond(op, t, value, inner, err))
+        if (!parts_check(op, t, value, inner, err) || !check_beyond(op, t, value, inner, err))
             return false;
     }
     return true;
@@ -234,17 +234,17 @@ bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regim
 }
 
 /* One tensor, of which parts are made at once: each element is a function of its index. */
-struct filling { struct dist dist; const struct tensor *tensor; void *to; int64_t part_elements; };
+struct filling { struct parts parts; const struct tensor *tensor; void *to; int64_t part_elements; };
 
 static void fill_part(void *ctx, int64_t part)
 {
     const struct filling *f = ctx;
-    struct dist d = f->dist;
+    struct parts parts = f->parts;
     double run[RUN_ELEMENTS];
     const int64_t from = part * f->part_elements, end = from + crew_part_count(f->tensor->elements, f->part_elements, part);
     for (int64_t first = from; first < end; first += RUN_ELEMENTS) {
         const int64_t count = end - first < RUN_ELEMENTS ? end - first : RUN_ELEMENTS;
-        dist_fill(&d, first, count, run);
+        parts_fill(&parts, first, count, run);
         values_scatter(f->tensor, f->to, first, count, run);
     }
 }
@@ -252,7 +252,7 @@ static void fill_part(void *ctx, int64_t part)
 static void fill_tensor(struct filling *f)
 {
     const int64_t elements = f->tensor->elements;
-    const bool whole = elements <= PART_ELEMENTS || dist_ordered(&f->dist) || !values_dense(f->tensor);
+    const bool whole = elements <= PART_ELEMENTS || dist_ordered(&f->parts.of[0]) || !values_dense(f->tensor);
     f->part_elements = whole ? elements : PART_ELEMENTS;
     fill_gaps(f->tensor, f->to);
     if (elements > 0)
@@ -270,9 +270,8 @@ bool inputs_fill(const struct shape *s, const struct tensor *tensors, int regime
         if (tensor->spec->role == OP_OUTPUT || !to[t])
             continue;
         const json_t *how = dist_in(dist_of(op, doc, tensor->spec->name), tensor->dtype);
-        struct filling f = {.tensor = tensor, .to = to[t],
-                            .dist = {.seed = seed, .stream = name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name)}};
-        if (!dist_parse(s, tensor, how, &f.dist, err))
+        struct filling f = {.tensor = tensor, .to = to[t]};
+        if (!parts_parse(s, tensor, how, seed, name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name), &f.parts, err))
             return false;
         fill_tensor(&f);
     }

@@ -3,6 +3,7 @@ add_library(proteus_numerics STATIC
   values.c
   crew.c
   distributions.c
+  parts.c
   inputs.c
   held.c
   reference.c
