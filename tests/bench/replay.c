@@ -320,8 +320,8 @@ static double by_chance(const json_t *settings)
 static int run_play(const char *path, const char *out)
 {
     cleanup(json) json_t *games = read_json(path), *rows = json_array(), *doc = json_object(), *curves = json_object();
-    double curve[ARMS][MOST_TRIES] = {{0}}, sum[ARMS] = {0}, chance = 0;
-    int n = 0, unreached[ARMS] = {0};
+    double curve[ARMS][MOST_TRIES] = {{0}}, sum[2][ARMS] = {{0}}, chance = 0;
+    int count[2] = {0}, unreached[ARMS] = {0};
     size_t g;
     json_t *game;
     printf("| operator | axes | settings | by chance | plain | neighbours | estimates | both |\n|---|---|---|---|---|---|---|---|\n");
@@ -342,13 +342,14 @@ static int run_play(const char *path, const char *out)
         cleanup(str) char *axes = json_text(json_object_get(json_object_get(game, "shape"), "axes"));
         printf("| %s | `%s` | %zu | %.1f |", s.op->name, axes, json_array_size(settings), by_chance(settings));
         const double least = json_num(best_of(settings), "measured_ns", 0);
+        const bool tuned = is_tuned(s.op->name);
         for (int a = 0; a < ARMS; a++) {
             struct play p = {.count = 0};
             play(game, &s, a == ESTIMATES || a == BOTH ? with : without, a == NEIGHBOURS || a == BOTH ? near : NULL, &p);
             for (int k = 0; k < MOST_TRIES && p.count; k++)
                 curve[a][k] += log(p.best[k < p.count ? k : p.count - 1] / least);
             unreached[a] += !p.reached;
-            sum[a] += p.reached ? p.reached : (int)json_array_size(settings);     /* then all of them have to be timed */
+            sum[tuned][a] += p.reached ? p.reached : (int)json_array_size(settings);     /* then all of them have to be timed */
             printf(" %d%s |", p.reached ? p.reached : p.count, p.reached ? "" : " (not)");
             json_put(tries, arm_names[a], p.reached ? json_integer(p.reached) : json_null());
             for (int k = 0; k < p.count; k++)
@@ -356,16 +357,29 @@ static int run_play(const char *path, const char *out)
         }
         printf("\n");
         chance += by_chance(settings);
-        n++;
+        count[tuned]++;
+        json_put_bool(row, "fitted", tuned);
         json_put(row, "shape", json_incref(json_object_get(game, "shape")));
         json_put_int(row, "settings", (int64_t)json_array_size(settings));
         json_put_num(row, "by_chance", by_chance(settings));
         json_put(row, "candidates_to_2_percent", json_incref(tries));
         json_array_append(rows, row);
     }
+    const int n = count[0] + count[1];
+    json_t *halves = json_object();
     printf("mean of %d games: by chance %.2f", n, chance / n);
     for (int a = 0; a < ARMS; a++)
-        printf(", %s %.2f (%d not reached)", arm_names[a], sum[a] / n, unreached[a]);
+        printf(", %s %.2f (%d not reached)", arm_names[a], (sum[0][a] + sum[1][a]) / n, unreached[a]);
+    for (int h = 0; h < 2; h++) {
+        json_t *means = json_object();
+        printf("\nof %d games of operators the constants were %schosen by:", count[h], h ? "" : "not ");
+        for (int a = 0; a < ARMS && count[h]; a++) {
+            printf(" %s %.2f", arm_names[a], sum[h][a] / count[h]);
+            json_put_num(means, arm_names[a], sum[h][a] / count[h]);
+        }
+        json_put_int(means, "games", count[h]);
+        json_put(halves, h ? "fitted" : "held_out", means);
+    }
     printf("\nabove the best known, geometric mean, after 1, 2, ... candidates:\n");
     for (int a = 0; a < ARMS; a++) {
         json_t *list = json_array();
@@ -381,9 +395,10 @@ static int run_play(const char *path, const char *out)
     json_put_str(doc, "what", "a replay over times measured on a card (measured_ns); the estimates are the emulator's");
     json_t *means = json_object();
     for (int a = 0; a < ARMS; a++)
-        json_put_num(means, arm_names[a], sum[a] / n);
+        json_put_num(means, arm_names[a], (sum[0][a] + sum[1][a]) / n);
     json_put_num(means, "by_chance", chance / n);
     json_put(doc, "mean_candidates_to_2_percent", means);
+    json_put(doc, "mean_candidates_of_half", halves);
     json_put(doc, "games", json_incref(rows));
     json_put(doc, "above_best_after_k", json_incref(curves));
     write_json(out, doc);
