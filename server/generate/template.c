@@ -10,7 +10,7 @@
  *             as long as that promises something, else anywhere
  *
  * Where there are estimates of the emulator (prior.c), they stand in for defaults, steps and exploring: the first is the one that
- * is estimated best, and the process is over what the estimates leave unexplained.
+ * is estimated best, then the largest expected improvement by a process over what they leave unexplained; now and then a step that promises most.
  *
  * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled or fitted no multiprocessor. It ends when
  * nothing untried promises more than the noise. Nothing is kept between calls: all is read from the history, so that a restart
