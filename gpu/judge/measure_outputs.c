@@ -10,6 +10,7 @@
  * compares, and between two quads this process looks how far they are. What is left is waited for when the card has nothing to do any more.
  */
 #include "core/clock.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/measure.h"
 
 #include <pthread.h>
@@ -43,8 +44,8 @@ static void content(const struct output_check *o, int t, char *to)
     const struct device_windows *w = &o->windows[t];
     const size_t size = (size_t)dtype_bytes(j->tensors[t].dtype), cut = (size_t)w->cut * size;
     const char *from = w->content ? j->further[w->content - 1][t] : j->regimes[0].inputs[t];
-    memcpy(to, from + (size_t)w->first * size, cut);
-    memcpy(to + cut, from + (size_t)w->second * size, (size_t)j->tensors[t].bytes - cut);
+    crew_copy(to, from + (size_t)w->first * size, cut);
+    crew_copy(to + cut, from + (size_t)w->second * size, (size_t)j->tensors[t].bytes - cut);
 }
 
 /* What the run child says of it: within the content that is meant. */
