@@ -7,6 +7,7 @@ add_library(proteus_numerics STATIC
   held.c
   reference.c
   compare.c
+  compare_between.c
   compare_parts.c
   compare_rules.c
   compare_spread.c
