@@ -16,7 +16,7 @@
 
 /* ---- parts ---- */
 
-#define PARTS 5000
+#define PARTS 1000
 struct counted { atomic_int times[PARTS]; atomic_int inner; };
 
 static void count_inner(void *ctx, int64_t part)

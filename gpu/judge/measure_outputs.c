@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "gpu/judge/crew.h"
 #include "gpu/judge/measure.h"
+#include "gpu/judge/spare.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,11 +76,12 @@ static void *compare(void *ctx)
         const struct tensor *tensor = &j->tensors[t];
         if (tensor->spec->role == OP_INPUT)
             continue;
-        cleanup(mem) void *before = NULL;
+        void *before = NULL;
         if (tensor->spec->role == OP_INOUT)
-            content(o, t, before = xalloc_large((size_t)tensor->bytes));
+            content(o, t, before = spare_take((size_t)tensor->bytes));
         const struct compare_case one = {.op = j->op, .tensor = tensor, .reference = o->reference[t], .got = o->outputs[t], .before = before};
         compare_tensor(&one, &o->found);
+        spare_give(before);
         if (o->found.code != VERDICT_OK)
             o->tensor = t;
     }
@@ -93,8 +95,8 @@ static void check_end(struct output_check *o)
         pthread_join(o->thread, NULL);
     o->running = false;
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
-        free(o->outputs[t]);
-        free(o->reference[t]);
+        spare_give(o->outputs[t]);
+        spare_give(o->reference[t]);
         o->outputs[t] = NULL, o->reference[t] = NULL;
     }
 }

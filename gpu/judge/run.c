@@ -6,6 +6,7 @@
 #include "core/rng.h"
 #include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -191,7 +192,7 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
         if (j->op->tensors[t].role == OP_INPUT)
             continue;
         if (!s->outputs[t])
-            s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
+            s->outputs[t] = spare_take((size_t)j->tensors[t].bytes);
         crew_copy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
     sampled_clear(j, s);
