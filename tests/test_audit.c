@@ -94,6 +94,31 @@ static void expect(const char *what, int number, enum rule_outcome outcome)
 static struct device_record *in_graph(int launch, int step) { return &graph[3 + launch * 3 + step]; }
 static struct device_record *in_cold(int launch, int step) { return &cold[3 + launch * 4 + 1 + step]; }
 
+/* Both kernels take thirty times as long, in both traces. */
+static void longer(void)
+{
+    for (int which = 0; which < 2; which++) {
+        struct device_trace *t = which ? &seen.cold : &seen.graph;
+        int64_t later = 0;
+        for (int i = 0; i < t->count; i++) {
+            struct device_record *r = &t->list[i];
+            const bool theirs = r->kind == DEVICE_RECORD_KERNEL && (!strcmp(r->name, "first") || !strcmp(r->name, "second"));
+            r->start_ns += later;
+            later += theirs ? 58000 : 0;
+            r->end_ns += later, r->completed_ns += later;
+        }
+        if (!which)
+            seen.sample.event_ns += later, seen.sample.wall_ns += later;
+    }
+    untraced_ns += 2 * 58000;
+}
+
+static void often_off(void)
+{
+    for (int n = 0; n < LAUNCHES; n++)
+        in_graph(n, 2)->start_ns -= 1800;
+}
+
 static void test_sound(void)
 {
     make_traces();
@@ -187,6 +212,10 @@ static void test_broken(void)
     BREAK("something compiled", 2, RULE_REJECT, insert(&seen.cold, 0, (struct device_record){.kind = DEVICE_RECORD_JIT, .stream = 13, .context = 1}));
     BREAK("not from the graph", 2, RULE_REJECT, in_graph(6, 1)->graph = 0);
     BREAK("overlapping launches", 3, RULE_REJECT, in_graph(6, 2)->start_ns -= 1800);
+    /* of long launches a stamp may be off by a part of them, but not often */
+    BREAK("a stamp of a long launch a little off", 3, RULE_OK, longer(), in_graph(6, 2)->start_ns -= 1800);
+    BREAK("a stamp of a long launch far off", 3, RULE_REJECT, longer(), in_graph(6, 2)->start_ns -= 4000);
+    BREAK("stamps of long launches often off", 3, RULE_REJECT, longer(), often_off());
     /* a dependent launch may begin early, and not end early */
     BREAK("overlap where the plan allows it", 3, RULE_OK, plan.steps[2].dependent = true, in_graph(6, 2)->start_ns -= 1800,
           in_cold(3, 2)->start_ns -= 1800);

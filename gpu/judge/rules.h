@@ -13,7 +13,7 @@ enum rule_outcome { RULE_NOT_DONE, RULE_OK, RULE_FLAG, RULE_REJECT };
 #define RULES_TABLE(X)                                                                                                                            \
     X(1, RECORDS, RULE_REJECT, "the records are the plan's launches, each with the plan's grid, block, cluster and shared memory and the code's registers") \
     X(2, FOREIGN, RULE_REJECT, "nothing else ran: nothing launched by the device, copied, set, compiled, and no access-policy window")           \
-    X(3, ORDER, RULE_REJECT, "launches follow one another and lie between what surrounds them, within 1 us")                                     \
+    X(3, ORDER, RULE_REJECT, "launches follow one another and lie between what surrounds them, within 1 us, seldom 4 % of a long one")                       \
     X(4, LOST, RULE_REJECT, "no record was lost, none is empty, none is shorter than 0.8 of an empty kernel")                                    \
     X(5, ENVELOPE, RULE_FLAG, "a launch takes as long by the records as by the events, within 1 us a graph or 3 percent")                        \
     X(6, OUTSIDE, RULE_REJECT, "the records span no more than the events (reject) and no less than a tenth (flag)")                              \
