@@ -2,6 +2,7 @@
 add_library(proteus_numerics STATIC
   values.c
   crew.c
+  spare.c
   distributions.c
   inputs.c
   held.c
