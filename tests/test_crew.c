@@ -3,6 +3,7 @@
 
 #include "core/hash.h"
 #include "gpu/judge/crew.h"
+#include "gpu/judge/spare.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 
 /* ---- parts ---- */
 
-#define PARTS 5000
+#define PARTS 1000
 struct counted { atomic_int times[PARTS]; atomic_int inner; };
 
 static void count_inner(void *ctx, int64_t part)
@@ -72,6 +73,28 @@ static void test_bytes(void)
     b[CREW_PART_BYTES + 5] ^= 1;
     check_int(crew_difference(a, b, bytes), CREW_PART_BYTES + 5);
     check_int(crew_difference(a, b, 0), -1);
+}
+
+/* What is given is there for who asks for as much, within what may be kept; never to two. */
+static void test_spare(void)
+{
+    const size_t large = (size_t)9 << 20, other = (size_t)40 << 20;
+    void *a = spare_take(large);
+    spare_give(a);                                       /* nothing is kept yet: freed */
+    spare_keep((int64_t)24 << 20);
+    void *p[3] = {spare_take(large), spare_take(large), spare_take(other)};
+    for (int i = 0; i < 3; i++)
+        spare_give(p[i]);                                /* the last is too large */
+    void *q[3] = {spare_take(large), spare_take(other), spare_take(large - 100)};
+    check(q[0] == p[1] && q[2] == p[0]);
+    memset(q[1], 1, other);
+    for (int i = 0; i < 3; i++)
+        spare_give(q[i]);
+    void *small = spare_take(100);
+    check(small != p[0] && small != p[1]);
+    spare_give(small);
+    spare_give(NULL);
+    spare_keep(0);
 }
 
 /* ---- the same on one thread and on many ---- */
@@ -197,7 +220,7 @@ static void test_order(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_each_once, test_bytes, test_inputs, test_threads, test_order};
+    static void (*const tests[])(void) = {test_each_once, test_bytes, test_spare, test_inputs, test_threads, test_order};
     crew_limit(8);
     return scene_main(tests, sizeof tests / sizeof *tests);
 }

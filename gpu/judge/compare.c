@@ -81,58 +81,6 @@ static struct sums tile_sums(struct walk *w)
 }
 
 /*
- * One element of an intermediate that rounds the other way moves many results, and a tile may be one where the reference's own roundings
- * happen to cancel: each tile is granted what such rounding makes of the tensor as a whole, over the rows that it reaches. In a large tensor
- * some row is where all that is rare comes together: one tile in RARE, and one element, may be as far off as the furthest of the reference's.
- */
-#define AS_FURTHEST 1.5         /* of a row or an element of another batch of rows than these */
-static struct granted granted_between(const struct compare_case *c)
-{
-    const struct tensor *t = c->tensor;
-    const double *between = c->reference + (op_results(c->op) - 1) * t->elements;
-    struct granted ret = {0, 0, 0};
-    if (between == c->reference)
-        return ret;
-    const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
-    double noise = 0, values = 0;
-    int64_t rows = 0;
-    for (int64_t start = 0; start < t->elements; start += row) {
-        double of_row = 0, row_values = 0;
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i];
-            of_row += isfinite(d) ? d * d : 0;
-            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
-        }
-        noise += of_row;
-        values += of_row > 0 ? row_values : 0;
-        rows += of_row > 0;
-    }
-    if (!(values > 0))
-        return ret;
-    ret.usual = noise / values;
-    const double usual_row = values / (double)rows;       /* of a row that holds next to nothing any error would be large */
-    for (int64_t start = 0; start < t->elements; start += row) {
-        double of_row = 0, row_values = 0;
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i];
-            of_row += isfinite(d) ? d * d : 0;
-            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
-        }
-        if (!(of_row > 0))
-            continue;
-        const double of_rows = larger(row_values, usual_row);
-        ret.row = larger(ret.row, of_row / of_rows);
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i], r = c->reference[i];
-            ret.element = larger(ret.element, isfinite(d) ? d * d / larger(r * r, of_rows / (double)row) : 0);
-        }
-    }
-    ret.row = AS_FURTHEST * sqrt(ret.row);
-    ret.element = AS_FURTHEST * sqrt(ret.element);
-    return ret;
-}
-
-/*
  * What RMS(error) may be: relative to the baseline's error, or where there is none to the table. A tile of which one element makes nearly
  * all of the sum may, in a type of few bits, be further off by right rounding alone than tiles are as a rule.
  */
@@ -433,7 +381,7 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);
     w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
-        w->between_steps = granted_between(c);
+        w->between_steps = compare_between(c);
         compare_parts(w);
         judge_gaps(w);
         compare_whole(w);

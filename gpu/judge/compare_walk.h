@@ -36,12 +36,14 @@ struct walk {
     int64_t at[TILE_SIZE];
     double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
     double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
-    struct granted { double usual, row, element; } between_steps;   /* what rounding between steps makes of the tensor; see granted_between */
+    struct granted { double usual, row, element; } between_steps;   /* what rounding between steps makes of the tensor; see compare_between */
     double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
 };
 
 /* The first rule that is broken; later ones are not heard. */
 void compare_fail(struct walk *w, enum compare_rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* What rounding between the steps is granted (compare_between.c); zeros where the operator has no such steps. */
+struct granted compare_between(const struct compare_case *c);
 /* The rows that begin at element `from` and before `end`; those of the last tile, which may be too few for one, stay in it. */
 void compare_walk(struct walk *w, int64_t from, int64_t end);
 /* Judges the tile that was begun, and adds it to the sums. */

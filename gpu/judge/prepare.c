@@ -6,6 +6,7 @@
 #include "core/rng.h"
 #include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,19 +35,26 @@ static int64_t host_memory_bytes(void)
     return bytes;
 }
 
+static int64_t memory_part(void)
+{
+    const int64_t part = host_memory_bytes() / 16;
+    return part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+}
+
 /*
  * With a card what is kept is made before it is held: what is not kept is made while it waits, a second for a regime of 100 MB. So there as
  * much is kept as a sixteenth of the host allows.
  */
 int64_t judge_keep_bytes(const struct judge *j)
 {
-    const int64_t part = host_memory_bytes() / 16, most = part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+    const int64_t most = memory_part();
     return j->on_card && most > LIMIT_KEEP_BYTES ? most : LIMIT_KEEP_BYTES;
 }
 
 void regimes_plan(struct judge *j)
 {
     regimes_clear(j);
+    spare_keep(memory_part());
     j->keep_regimes = bytes_of_regime(j) <= judge_keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
@@ -147,7 +155,7 @@ bool reference_end(struct judge *j, double **results, struct err *err)
     for (int t = 0; t < j->op->tensor_count; t++) {
         size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
         if (j->op->tensors[t].role != OP_INPUT)
-            crew_copy(results[t] = xalloc_large(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
+            crew_copy(results[t] = spare_take(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
     }
     return true;
 }
@@ -184,8 +192,8 @@ static void regime_clear(struct judge *j, int r)
 {
     struct judge_regime *g = &j->regimes[r];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
     }
     free(g->in.rows);
     g->in.rows = NULL;
@@ -200,8 +208,8 @@ void regime_used(struct judge *j, int r)
 {
     struct judge_regime *g = &j->regimes[r];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
         g->reference[t] = NULL, g->baseline[t] = NULL;
     }
     g->referenced = g->baseline_ran = false;

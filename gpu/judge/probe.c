@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "gpu/judge/comparison.h"
 #include "gpu/judge/crew.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -126,8 +127,8 @@ static void chain_forget(struct judge *j)
 {
     struct judge_regime *g = &j->regimes[0];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
         g->reference[t] = NULL, g->baseline[t] = NULL;
     }
     g->referenced = g->baseline_ran = false;
@@ -160,7 +161,7 @@ static bool chain_end(struct judge *j, struct comparison *c, int launch, struct 
     struct judge_side *s = &j->sides[CANDIDATE];
     comparison_wait(c);
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(s->outputs[t]);
+        spare_give(s->outputs[t]);
         s->outputs[t] = steal(&c->outputs[t]);
     }
     if (!comparison_judge(c, "probe", v, err))
