@@ -214,6 +214,40 @@ static void steps(void)
     }
 }
 
+/* The launch before last is over when the last one let the next begin after it had waited, and may run still when it did so before. */
+static void three_steps(void)
+{
+    static const char *const early = "griddepcontrol.launch_dependents; griddepcontrol.wait;", *const late = "griddepcontrol.wait; griddepcontrol.launch_dependents;";
+    static const struct { const char *middle, *last; enum ptx_finding_kind want; } list[] = {
+        {early, "ld.global.u32 %r3, [%rd3];", PTX_RACE},
+        {early, "st.global.u32 [%rd3], 1;", PTX_RACE},
+        {early, "griddepcontrol.wait; ld.global.u32 %r3, [%rd3];", PTX_CLEAN},
+        {early, "griddepcontrol.wait; ld.global.nc.u32 %r3, [%rd3];", PTX_RACE},
+        {late, "ld.global.u32 %r3, [%rd3];", PTX_CLEAN},
+        {late, "griddepcontrol.wait; ld.global.nc.u32 %r3, [%rd3];", PTX_CLEAN},
+        {"griddepcontrol.wait;", "ld.global.u32 %r3, [%rd3];", PTX_CLEAN},                          /* its end lets the next begin */
+        {"@!%p1 bra N; griddepcontrol.wait; N: griddepcontrol.launch_dependents;", "ld.global.u32 %r3, [%rd3];", PTX_RACE},   /* the first warp that comes */
+    };
+    for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
+        cleanup(bench) struct bench first = {0}, middle = {0}, last = {0};
+        struct bench *const steps[] = {&first, &middle, &last};
+        struct ptx_history *history = ptx_history_new();
+        const char *const bodies[] = {"st.global.u32 [%rd3], %r1; griddepcontrol.launch_dependents;", list[n].middle, list[n].last};
+        uint32_t fill[512] = {0};
+        for (int i = 0; i < 3; i++) {
+            char text[4096];
+            snprintf(text, sizeof text, "%s%s%s\nret;\n}\n", HEAD, ENTRY, bodies[i]);
+            check(bench_text(steps[i], text));
+            bench_buffer(steps[i], "y", sizeof fill, true, fill);
+            steps[i]->launch.block[0] = 64;
+            steps[i]->launch.dependent = i > 0;
+            steps[i]->options.history = history;
+            check_int(bench_run(steps[i]), i == 2 ? list[n].want : PTX_CLEAN);
+        }
+        ptx_history_free(history);
+    }
+}
+
 int main(void)
 {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
@@ -227,5 +261,6 @@ int main(void)
     frozen();
     shadow();
     steps();
+    three_steps();
     return test_done();
 }

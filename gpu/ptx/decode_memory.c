@@ -145,7 +145,7 @@ bool ptx_decode_ld(struct decoder *d)
     i->space = (uint8_t)space;
     i->type = (uint8_t)t;
     i->flags |= has(o, M_VOLATILE) || has(o, M_RELAXED) || has(o, M_ACQUIRE) || has(o, M_MMIO) ? F_VOLATILE : 0;
-    i->flags |= has(o, M_NC) || has(o, M_CONST) ? F_NC : 0;
+    i->flags |= has(o, M_NC) || has(o, M_CONST) || o->base == B_ldu ? F_NC : 0;
     i->aux2 = i->flags & F_VOLATILE && has(o, M_CTA) ? SCOPE_BLOCK : 0;
     d->m->loads_strong |= (i->flags & F_VOLATILE) != 0;
     i->op = !has(o, M_ACQUIRE) ? ORDER_NONE : has(o, M_CTA) ? ORDER_BLOCK : ORDER_ALL;

@@ -157,7 +157,7 @@ bool ptx_decode_trap(struct decoder *d)
 
 bool ptx_decode_griddepcontrol(struct decoder *d)
 {
-    emit(d, K_FENCE)->op = has(&d->op, M_WAIT) ? FENCE_GRID : FENCE_PROXY;
+    emit(d, K_FENCE)->op = has(&d->op, M_WAIT) ? FENCE_GRID : FENCE_TRIGGER;
     return true;
 }
 

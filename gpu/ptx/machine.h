@@ -213,6 +213,7 @@ struct block {
     uint32_t sync[MAX_WARPS];
     uint32_t sync_horizon, group, group_clock, sync_peers;
     bool any_fence, any_atomic, any_observed;
+    bool triggered, triggered_early;   /* let the next launch begin; and before it had waited for the last one: race_steps.c */
     bool started, done;
     struct cluster *cluster;
     uint32_t rank;              /* in the cluster */
@@ -272,7 +273,7 @@ struct machine {
     struct depth *depth;        /* NULL if off */
     struct watch *watch;        /* race_grid.c */
     struct ptx_history *history;
-    atomic_bool any_waited_grid;
+    atomic_bool any_waited_grid, next_begins_late;   /* the next launch begins when the one before this is over */
     atomic_bool reads_later;    /* race_grid.c: a block may have seen what one that begins later did */
     struct order *order;        /* race_order.c; NULL: nothing beyond a block is looked at */
     struct stale *stale;        /* stale.c; NULL: strong accesses see what is there */

@@ -27,7 +27,7 @@ void race_start(struct block *b)
 {
     b->changes++;
     b->clock = 1;
-    b->any_fence = false;
+    b->any_fence = b->triggered = b->triggered_early = false;
     b->sync_horizon = b->group = b->group_clock = 0;
     memset(b->sync, 0, sizeof b->sync);
     for (uint32_t i = 0; i < b->warp_count; i++) {

@@ -22,6 +22,8 @@
 #define race_steps_fine ptx_run_race_steps_fine
 #define race_steps_report ptx_run_race_steps_report
 #define race_steps_read_only ptx_run_race_steps_read_only
+#define race_steps_trigger ptx_run_race_steps_trigger
+#define race_steps_block_end ptx_run_race_steps_block_end
 #define race_order_known ptx_run_race_order_known
 #define race_peer_start ptx_run_race_peer_start
 #define race_peer_tell ptx_run_race_peer_tell
@@ -95,6 +97,9 @@ void race_steps_open(struct machine *m);
 void race_steps_close(struct machine *m);
 bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind);
 bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind);
+/* griddepcontrol.launch_dependents; and a block that ended, which counts as that. */
+void race_steps_trigger(struct warp *w, uint32_t active);
+void race_steps_block_end(struct block *b);
 /* A load by the read-only path, which no wait holds back; false: of what the launch before writes. */
 bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);
 /* Shadow memory for so many bytes more? */

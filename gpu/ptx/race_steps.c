@@ -3,7 +3,9 @@
  * has ended, and is ordered behind it only where its threads have passed griddepcontrol.wait.
  *
  * After each launch its history keeps, one bit a byte, what it wrote and what it read of the buffers that may be written. A launch
- * in order forgets what was before it. A dependent one may not read what the launch before wrote, nor write what that wrote or
+ * in order forgets what was before it. What a dependent one has waited for is over when it ends itself, but the next one begins when all its
+ * blocks have let it (griddepcontrol.launch_dependents, or their end): if each did so before it waited, the one before may run still, and
+ * is remembered. A dependent one may not read what the launch before wrote, nor write what that wrote or
  * read, before a wait: its own, or one of a warp that it has met at a barrier since. What is rewritten with the same value counts.
  * By the read-only path (ld.nc) it may not read what the launch before wrote at all: the assembler takes such a load for one that may
  * be made at any time, and moves it before the wait (ptxas 13.0 does, and on an H200 five launches of six then read what was there before).
@@ -68,7 +70,7 @@ bool race_steps_report(struct warp *w, const struct insn *i, int lane, const str
     snprintf(f->buffer, sizeof f->buffer, "%s", p->region->name);
     f->offset_bytes = (int64_t)p->offset;
     f->access_bytes = bytes;
-    return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %lld of %s that the launch before it %s, without griddepcontrol.wait before",
+    return fault(w, i, lane, PTX_RACE, "%s %u bytes at offset %lld of %s that a launch before it %s, without griddepcontrol.wait before",
                  reads ? "reads" : "writes", bytes, (long long)p->offset, p->region->name, wrote ? "writes" : "reads");
 }
 
@@ -80,8 +82,26 @@ bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const 
     snprintf(f->buffer, sizeof f->buffer, "%s", p->region->name);
     f->offset_bytes = (int64_t)p->offset;
     f->access_bytes = bytes;
-    return fault(w, i, lane, PTX_RACE, "reads %u bytes at offset %lld of %s as read-only (ld.nc; in CUDA: const __restrict__), which the launch before it writes: "
+    return fault(w, i, lane, PTX_RACE, "reads %u bytes at offset %lld of %s as read-only (ld.nc; in CUDA: const __restrict__), which a launch before it writes: "
                  "it may be moved before griddepcontrol.wait", bytes, (long long)p->offset, p->region->name);
+}
+
+void race_steps_trigger(struct warp *w, uint32_t active)
+{
+    struct block *b = w->block;
+    if (!active || b->triggered)
+        return;
+    b->triggered = true;
+    b->triggered_early = !w->waited_grid;
+}
+
+void race_steps_block_end(struct block *b)
+{
+    bool waited = false;
+    for (uint32_t i = 0; i < b->warp_count && !waited; i++)
+        waited = b->warps[i].waited_grid;
+    if (waited && !b->triggered_early)
+        atomic_store(&b->worker->machine->next_begins_late, true);
 }
 
 static void set_bits(uint8_t *bits, uint64_t limit, uint64_t at, unsigned count)
@@ -107,7 +127,7 @@ void race_steps_close(struct machine *m)
     struct ptx_history *h = m->history;
     if (!h)
         return;
-    if (atomic_load(&m->any_waited_grid))    /* what was before is over when this one goes on */
+    if (atomic_load(&m->next_begins_late))
         forget(h);
     for (int n = 0; n < m->region_count; n++) {
         const struct region *r = &m->regions[n];

@@ -3,6 +3,7 @@
  * and lets its blocks take turns; a cooperative launch holds all clusters at once on one thread and lets them take turns. Warps of a block
  * take turns at barriers, in an order drawn from the seed. The finding that counts is the one of the lowest cluster.
  */
+#include "gpu/ptx/race.h"
 #include "gpu/ptx/run.h"
 
 #include <sched.h>
@@ -76,6 +77,7 @@ static bool block_turn(struct block *b, int64_t slice, bool *ret_moved)
     if (b->alive_warps)
         return true;
     b->done = true;
+    race_steps_block_end(b);
     return flight_end(b) && race_block_end(b) && stale_block_end(b);
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/ptx/async.h"
 #include "gpu/ptx/depth.h"
 #include "gpu/ptx/opcode.h"
+#include "gpu/ptx/race.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -516,6 +517,8 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             if (active && i->op == FENCE_GRID) {
                 w->waited_grid = true;
                 atomic_store(&m->any_waited_grid, true);
+            } else if (i->op == FENCE_TRIGGER) {
+                race_steps_trigger(w, active);
             } else if (active && i->op & FENCE_ASYNC) {
                 proxy_fence(w, i->op);
             } else if (active && i->op) {
