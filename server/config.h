@@ -60,7 +60,9 @@
     N(submits_per_minute, "submits-per-minute", 6000, 1, 1000000, "requests", "writes of one caller; more are answered 429")      \
     N(max_observed, "max-observed", 4096, 1, 100000, "shapes", "observed shapes that are kept")                                   \
     N(observation_lines, "observation-lines", 10000, 1, 1000000, "lines", "of one import of observed shapes")                     \
-    N(estimate_candidates, "estimate-candidates", 2, 0, 64, "candidates", "tried on the emulator for an observed shape's estimate; 0: none") \
+    N(estimate_candidates, "estimate-candidates", 3, 0, 64, "candidates", "tried on the emulator for an observed shape's estimate; 0: none") \
+    N(estimate_shapes, "estimate-shapes", 1024, 0, 100000, "shapes", "observed shapes that are estimated; the others go by those close by") \
+    N(estimate_seconds, "estimate-seconds", 120, 1, 3600, "seconds", "for one observed shape's estimate; then it has none")        \
     N(order_wait_s, "order-wait", 600, 0, 604800, "seconds", "a job that has waited so long goes before those that would save more") \
     N(max_lessons, "max-lessons", 20000, 1, 1000000, "lessons", "active lessons there may be; proposing more is answered 429")           \
     N(lesson_bytes, "lesson-bytes", 1200, 100, 16384, "bytes", "situation and action of a lesson together")                        \

@@ -347,6 +347,7 @@ static bool start(struct server *s, struct err *err)
     choose_target(s);
     struct jobs_config jobs = {
         .spawn = spawn, .runners = (int)c->runners, .max_queued = (int)c->max_queued, .max_shapes = (int)c->max_shapes, .presets = &s->presets, .estimate_candidates = (int)c->estimate_candidates,
+        .estimate_shapes = c->estimate_shapes, .estimate_wall_ns = c->estimate_seconds * 1000000000,
         .order_wait_ns = c->order_wait_s * 1000000000,
         .job_posted_bytes = c->job_posted_bytes, .caller_posted_bytes = c->caller_posted_bytes,
         .retain_ns = c->retain_days * 86400 * 1000000000, .retain_jobs = c->retain_jobs, .retain_pass_ns = RETAIN_PASS_NS,

@@ -19,6 +19,7 @@ const pages = {
     'kernels',
     (id) => (id ? import('./views/kernel.js').then((m) => m.kernel) : import('./views/kernels.js').then((m) => m.kernels)),
   ],
+  observed: ['kernels', () => import('./views/observed.js').then((m) => m.observed)],
   knowledge: ['knowledge', () => import('./views/knowledge.js').then((m) => m.knowledge)],
   operators: ['operators', () => import('./views/operators.js').then((m) => m.operators)],
   devices: ['devices', () => import('./views/devices.js').then((m) => m.devices)],

@@ -375,6 +375,37 @@ static void test_steps(void)
     s.right[y][5] = right;
 }
 
+/* Where an operator says that a tensor is exact, the last bit of one element is a fault, the sign of a zero none; elsewhere neither is. */
+static void test_exact(void)
+{
+    cleanup(scene) struct scene s = {0};
+    scene_make(&s, scene_shapes[0], "typical", 2);
+    const int y = scene_tensor(&s, "y");
+    struct op op = *s.shape.op;
+    cleanup(json) json_t *doc = json_copy(op.doc);
+    const int64_t last = s.tensors[y].elements - 1;
+    s.right[y][7] = 0;
+    scene_put(&s, y, NULL);
+    json_object_set_new(doc, "tolerance", json_pack("{s:{s:b}}", "y", "exact", true));
+    for (int change = 0; change < 4; change++) {
+        uint16_t *got = s.got[y];
+        const uint16_t kept[] = {got[last], got[7]};
+        got[last] ^= change & 1;
+        got[7] ^= change & 2 ? 0x8000 : 0;
+        struct compare_case c = {.op = s.shape.op, .tensor = &s.tensors[y], .reference = s.right[y], .got = s.got[y]};
+        struct compare_result r;
+        compare_tensor(&c, &r);
+        check(r.code == VERDICT_OK);
+        c.op = &op;
+        op.doc = doc;
+        compare_tensor(&c, &r);
+        check(change & 1 ? r.code == VERDICT_WRONG_RESULT && r.rule == COMPARE_EXACT && strstr(r.text, "1 of ") : r.code == VERDICT_OK);
+        check(!(change & 1) || (r.has_element && r.index[1] == last % s.tensors[y].dims[1] && r.got != r.wanted));
+        got[last] = kept[0];
+        got[7] = kept[1];
+    }
+}
+
 static void test_tolerance_file(void)
 {
     static const struct { const char *text, *says; } cases[] = {
@@ -388,6 +419,8 @@ static void test_tolerance_file(void)
         {"{\"y\":{\"matched\":0.5}}", "/tolerance/y/matched"},
         {"{\"y\":{\"factor\":0.5}}", "/tolerance/y/factor"},
         {"{\"y\":{\"steps\":0}}", "/tolerance/y/steps"},
+        {"{\"y\":{\"exact\":1}}", "/tolerance/y/exact"},
+        {"{\"y\":{\"exact\":true,\"max\":0.5}}", NULL},
         {"{\"y\":5}", "/tolerance/y"},
     };
     cleanup(scene) struct scene s = {0};
@@ -456,6 +489,6 @@ static void test_spread(void)
 
 int main(void)
 {
-    static void (*const tests[])(void) = {test_intermediates, test_lucky_row, test_rare_rows, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_steps, test_tolerance_file, test_spread};
+    static void (*const tests[])(void) = {test_intermediates, test_lucky_row, test_rare_rows, test_parts_that_stay, test_classes, test_unchanged, test_padding_rows, test_gaps, test_integers, test_baseline_relative, test_worst, test_small, test_steps, test_exact, test_tolerance_file, test_spread};
     return scene_main(tests, sizeof tests / sizeof *tests);
 }

@@ -159,9 +159,14 @@ static void test_prior(void)
     check_str(json_str(g.origin, "move", ""), "neighbour");
     check_int(json_int(json_object_get(g.origin, "params"), "LANES", 0), 8);
     check(strstr(json_str(g.candidate, "notes", ""), "B=8"));
+    /* and is estimated first, also where few are */
+    cleanup(json) json_t *items = NULL;
+    check(template_wants(&in, 2, &items, &err) && json_array_size(items) == 2);
+    check(json_equal(json_object_get(json_array_get(items, 0), "params"), json_object_get(g.origin, "params")));
+    check(!json_equal(json_object_get(json_array_get(items, 1), "params"), json_object_get(g.origin, "params")));
 }
 
-/* In batches until there are as many as were allowed: never the same twice, the defaults first. */
+/* In batches until there are as many as were allowed: never the same twice. */
 static void test_wants(void)
 {
     struct shape s;

@@ -136,7 +136,7 @@ static void go_wrong(long run)
         clock_sleep_ns(50000000);
 }
 
-/* "serve-estimates": estimate=N nanoseconds of each candidate, offset=N more; wrong_count: one too few; broken: none. */
+/* "serve-estimates": estimate=N nanoseconds of each candidate, offset=N more; wrong_count: one too few; broken: none; estimate_ms=N: it takes so long. */
 static int estimates(const json_t *request)
 {
     cleanup(json) json_t *list = json_array();
@@ -146,6 +146,7 @@ static int estimates(const json_t *request)
         source = json_str(candidate, "source", "");
         if (number("crash", 0))
             abort();
+        clock_sleep_ns(number("estimate_ms", 0) * 1000000);
         const long rows = number("refuse_r", 0);
         const bool refused = rows && rows == json_int(json_object_get(json_object_get(request, "shape"), "axes"), "R", 0);
         if (refused || word("broken"))

@@ -152,6 +152,26 @@ static void sleeps(void)
     }
 }
 
+/* A rounded division holds its warp up each time, whether or not others wait for it; an approximate one does not. */
+static void divisions(void)
+{
+    const char *bodies[] = {"mov.f32 %f1, 0f3F800000; div.approx.f32 %f2, %f1, %f1; div.full.f32 %f3, %f1, %f1; rcp.approx.ftz.f32 %f4, %f1; st.global.f32 [%rd5], %f2;",
+                            "mov.f32 %f1, 0f3F800000; div.rn.f32 %f2, %f1, %f1; st.global.f32 [%rd5], %f2;",
+                            "mov.f32 %f1, 0f3F800000; div.rn.f32 %f2, %f1, %f1; div.rn.ftz.f32 %f3, %f1, %f1; st.global.f32 [%rd5], %f2;",
+                            "mov.f32 %f1, 0f3F800000; mov.u32 %r7, 10;\nL: div.rn.f32 %f1, %f1, %f1; sub.u32 %r7, %r7, 1; setp.ne.u32 %p1, %r7, 0; @%p1 bra L;\nst.global.f32 [%rd5], %f1;"};
+    uint64_t cycles[4];
+    for (int i = 0; i < 4; i++) {
+        cleanup(bench) struct bench b = {0};
+        cleanup(ptx_depth) struct ptx_depth depth = {.by_line = false};
+        run(&b, bodies[i], 1, 64, 1, &depth);
+        cycles[i] = b.counts.expanded_cycles;
+    }
+    check_int(cycles[0], 0);
+    check(cycles[1] >= 2 * 30 && cycles[1] <= 2 * 120);        /* two warps */
+    check_int(cycles[2], 2 * cycles[1]);
+    check_int(cycles[3], 10 * cycles[1]);
+}
+
 /* Without the wish nothing of it is counted. */
 static void off(void)
 {
@@ -194,6 +214,7 @@ int main(void)
     host_threads();
     chains();
     sleeps();
+    divisions();
     a_bulk_copy_is_a_load();
     off();
     return test_done();

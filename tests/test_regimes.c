@@ -1,5 +1,9 @@
-/* Distributions that find what fixed ones miss: factors drawn from the seed, lengths where tiles end, any padding, sums that cancel. */
+/*
+ * Distributions that find what fixed ones miss: factors drawn from the seed, lengths where tiles end, any padding, sums that cancel;
+ * and exact probes: one element of a row, parts of a row, what a state must keep.
+ */
 #include "gpu/judge/inputs.h"
+#include "gpu/judge/reference.h"
 
 #include "tests/test.h"
 
@@ -175,6 +179,114 @@ static void test_mirrored(void)
     }
 }
 
+#define PACKED "{\"op\":\"gdn_packed_decode\",\"axes\":{\"B\":64,\"H\":2,\"HV\":4,\"K\":%d,\"V\":3%s},\"dtypes\":{\"io\":\"f32\"}}"
+#define HOT "{\"mixed_qkv\":{\"dist\":\"parts\",\"along\":1,\"sizes\":[\"2*H*K\"],\"of\":[{\"dist\":\"hot\",\"stretch\":\"K\",\"value\":64},{\"dist\":\"integers\",\"low\":1,\"high\":255}]}}"
+
+/* One of each stretch, each place of it sooner or later; what is beside them is of its own kind. Longer than a run of elements is made. */
+static void test_parts(void)
+{
+    static const struct { int k; const char *more; } shapes[] = {{5, ""}, {1, ""}, {16, ",\"qkv_stride\":100"}, {96, ""}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        cleanup(made) struct made m = {0};
+        char shape[192];
+        const int k = shapes[i].k;
+        int seen[96] = {0}, least = 255, most = 1;
+        bool rotate[OP_MAX_TENSORS];
+        snprintf(shape, sizeof shape, PACKED, k, shapes[i].more);
+        check(make(&m, shape, "typical", HOT, i));
+        const struct tensor *t = &m.tensors[0];
+        const float *x = m.in[0];
+        for (int row = 0; row < 64; row++)
+            for (int c = 0, hot = 0; c < 4 * k + 12; c++) {
+                const float v = x[tensor_offset(t, (int64_t)row * (4 * k + 12) + c)];
+                if (c >= 4 * k) {
+                    check(v >= 1 && v <= 255 && v == floorf(v));
+                    least = (int)v < least ? (int)v : least;
+                    most = (int)v > most ? (int)v : most;
+                    continue;
+                }
+                check(v == 0 || v == 64);
+                seen[c % k] += v == 64;
+                hot += v == 64;
+                check(c % k != k - 1 || hot == c / k + 1);
+            }
+        check(least < 10 && most > 245);
+        for (int c = 0; c < k && k <= 16; c++)
+            check(seen[c] > 3);
+        inputs_rotatable(&m.op, m.tensors, 0, rotate);
+        check(!rotate[0]);
+    }
+}
+
+/* Along another dimension than the last; a part of nothing; a stretch that the row ends in; parts larger than there is room for. */
+static void test_parts_along(void)
+{
+    static const char shape[] = "{\"op\":\"rmsnorm\",\"axes\":{\"R\":6,\"N\":700},\"dtypes\":{\"io\":\"f32\"}}";
+    cleanup(made) struct made m = {0};
+    check(make(&m, shape, "typical", "{\"x\":{\"dist\":\"parts\",\"along\":0,\"sizes\":[2,0,\"R-3\"],\"of\":[{\"dist\":\"constant\",\"value\":1},"
+               "{\"dist\":\"constant\",\"value\":2},{\"dist\":\"hot\",\"stretch\":300,\"value\":-3},{\"dist\":\"constant\",\"value\":4}]}}", 9));
+    const float *x = m.in[0];
+    for (int r = 0; r < 6; r++) {
+        int hot[3] = {0};
+        for (int c = 0; c < 700; c++) {
+            const float v = x[r * 700 + c];
+            check(r < 2 ? v == 1 : r < 5 ? v == 0 || v == -3 : v == 4);
+            hot[c / 300] += v == -3;
+        }
+        check(r < 2 || r > 4 || (hot[0] == 1 && hot[1] == 1 && hot[2] <= 1));
+    }
+    static const char *const wrong[] = {
+        "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"N+1\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
+        "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"R-N\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
+        "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"N/(R-R)\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
+        "{\"x\":{\"dist\":\"hot\",\"stretch\":\"R-6\",\"value\":1}}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        cleanup(made) struct made bad = {0};
+        check(!make(&bad, shape, "typical", wrong[i], 9));
+    }
+}
+
+/* The exact probes: but for one column of a head, all of it with open gates and none with shut ones, the right state is what it was. */
+static void probe(const char *op, const char *dtypes, const char *regime, const char *more, bool open)
+{
+    cleanup(made) struct made m = {0};
+    struct err err = {0};
+    double *right[OP_MAX_TENSORS] = {0};
+    cleanup(str) char *shape = xfmt("{\"op\":\"%s\",\"axes\":{\"B\":3,\"H\":2,\"HV\":4,\"K\":24,\"V\":8},\"dtypes\":%s}", op, dtypes);
+    check(make(&m, shape, regime, more, 4) && reference_run(&m.s, m.tensors, (const void *const *)m.in, right, &err));
+    const int s = op_tensor_index(&m.op, "state");
+    int changed = 0, columns = 0;
+    for (int64_t head = 0; right[s] && head < m.tensors[s].elements / (8 * 24); head++) {
+        int of_head[24] = {0}, in_use = 0;
+        for (int64_t i = 0; i < 8 * 24; i++) {
+            const double was = dtype_load(m.tensors[s].dtype, m.in[s], (size_t)(head * 8 * 24 + i));
+            of_head[i % 24] += right[s][head * 8 * 24 + i] != was;
+        }
+        for (int c = 0; c < 24; c++) {
+            changed += of_head[c];
+            in_use += of_head[c] > 0;
+        }
+        check(in_use <= 1);
+        columns += in_use;
+    }
+    check(open ? columns == 3 * 4 && changed >= 3 * 4 * 8 - 2 : !changed);
+    inputs_free(&m.op, (void **)right);
+}
+
+static void test_probes(void)
+{
+    static const char *const ops_probed[] = {"gdn_packed_decode", "gdn_decode_step"};
+    static const char *const types[] = {"bf16", "f16", "f32"};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t io = 0; io < 3; io++)
+            for (size_t state = 0; state < 3; state++) {
+                cleanup(str) char *dtypes = xfmt("{\"io\":\"%s\",\"state\":\"%s\"}", types[io], types[state]);
+                probe(ops_probed[i], dtypes, "one_hot", "{}", true);
+                probe(ops_probed[i], dtypes, "one_hot_shut", "{}", false);
+                probe(ops_probed[i], dtypes, "one_hot_shut", "{\"state\":{\"dist\":\"integers\",\"low\":-1,\"high\":1}}", false);
+            }
+}
+
 static void test_refused(void)
 {
     static const struct { const char *op, *tensor, *how, *says; } cases[] = {
@@ -185,6 +297,22 @@ static void test_refused(void)
         {"rmsnorm", "x", "{\"dist\":\"mirrored\",\"std\":1,\"sign\":1}", "\"part\" is missing"},
         {"rmsnorm", "x", "{\"dist\":\"mirrored\",\"std\":1,\"sign\":3,\"part\":0}", "/x/sign"},
         {"rmsnorm", "x", "{\"dist\":\"edges\",\"low\":1,\"high\":4}", "floats"},
+        {"rmsnorm", "x", "{\"dist\":\"hot\",\"value\":1}", "/stretch"},
+        {"rmsnorm", "x", "{\"dist\":\"hot\",\"stretch\":\"N\"}", "\"value\" is missing"},
+        {"rmsnorm", "x", "{\"dist\":\"hot\",\"stretch\":\"Z\",\"value\":1}", "/x/stretch"},
+        {"rmsnorm", "x", "{\"dist\":\"normal\",\"std\":1,\"stretch\":4}", "/x/stretch"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\"}", "/x/of"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[],\"of\":[{\"dist\":\"normal\",\"std\":1}]}", "/x/of"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1,1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/sizes"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[-1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/sizes/0"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[\"2*Q\"],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/sizes/0"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"along\":2,\"sizes\":[1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/along"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"std\":1,\"sizes\":[1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/std"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\"}]}", "/x/of/1: \"std\""},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"parts\"}]}", "/x/of/1"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1],\"of\":[{\"dist\":\"normal\",\"std\":1,\"for\":{}},{\"dist\":\"normal\",\"std\":1}]}", "/x/of/0"},
+        {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1,1,1,1,1,1],\"of\":[{},{},{},{},{},{},{}]}", "/x/of"},
+        {"gqa_decode", "lens", "{\"dist\":\"parts\",\"sizes\":[1],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}", "integers"},
         {"gqa_decode", "lens", "{\"dist\":\"edges\",\"low\":1,\"high\":4,\"times\":[1,2]}", "/lens/times"},
         {"gqa_decode", "lens", "{\"dist\":\"edges\",\"low\":1,\"high\":4,\"multiple\":0}", "/lens/multiple"},
         {"gqa_decode", "lens", "{\"dist\":\"edges\",\"low\":1,\"high\":4,\"multiple\":2,\"edge\":1}", "not both"},
@@ -220,6 +348,9 @@ int main(void)
     test_edges_said();
     test_negative();
     test_mirrored();
+    test_parts();
+    test_parts_along();
+    test_probes();
     test_refused();
     op_set_done(&ops);
     return test_done();

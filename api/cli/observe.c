@@ -92,7 +92,7 @@ static int import(struct cli *cli)
 static const char *basis_word(const json_t *order)
 {
     static const struct { const char *name, *word; } table[] = {
-        {"measured", "measured"}, {"estimate", "estimate"}, {"byte_floor", "its bytes alone"}, {"nothing", "nothing known"}};
+        {"measured", "measured"}, {"estimate", "estimate"}, {"nearby_estimate", "one close by"}, {"byte_floor", "its bytes alone"}, {"nothing", "nothing known"}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(json_str(order, "based_on", ""), table[i].name))
             return table[i].word;

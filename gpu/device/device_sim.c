@@ -127,6 +127,7 @@ static void keep_deep(struct device_program *p, int step, bool explored, struct 
     c->dram_store_sectors = from->dram_store_sectors;
     c->modelled_blocks = from->modelled_blocks;
     c->chain_cycles = from->chain_cycles;
+    c->expanded_cycles = from->expanded_cycles;
 }
 
 /* Into the list with the most instructions first; what has fewer than those of a full list falls out. */

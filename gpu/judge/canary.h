@@ -2,7 +2,7 @@
  * Canaries: wrong results that an operator's regimes and tolerance must tell from right ones. They are made generically from what
  * the reference gives (nothing, a mean, an input, a tile missing, a gain, coarser rounding) and from what it gives for other inputs
  * or scalars (a scalar dropped, one input taken from another seed, inputs in the next lower type). Right results, as exact as the
- * type and with the noise of single precision, must pass.
+ * type and with the noise of single precision where it is not said to be exact, must pass.
  *
  * One that agrees with the right result in every regime is refused too: an operator in which no regime shows its epsilon proves
  * nothing about it. Where that may honestly be (an output that is an input, rows that are their own mean, an output that does not

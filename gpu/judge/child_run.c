@@ -34,7 +34,7 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
     X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)         \
     X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors) X(dram_load_sectors)        \
-    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks)
+    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(expanded_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {

@@ -18,7 +18,7 @@ static struct sandbox_limits limits_of(enum sandbox_role role)
     case SANDBOX_COMPILE:
         return (struct sandbox_limits){LIMIT_COMPILE_CPU_SECONDS, LIMIT_COMPILE_MEMORY_BYTES, 0, 64, 32, 0};
     case SANDBOX_REFERENCE:
-        return (struct sandbox_limits){LIMIT_REFERENCE_CPU_SECONDS, LIMIT_REFERENCE_MEMORY_BYTES, 0, 32, 8, 0};
+        return (struct sandbox_limits){LIMIT_REFERENCE_CPU_SECONDS, LIMIT_REFERENCE_MEMORY_BYTES, 0, 32, 8 + LIMIT_HOST_THREADS, 0};
     case SANDBOX_RUN_CUDA:
         return (struct sandbox_limits){LIMIT_RUN_CUDA_CPU_SECONDS, LIMIT_RUN_CUDA_MEMORY_BYTES, 0, 128, 64, 0};
     case SANDBOX_CC:

@@ -8,6 +8,7 @@
  */
 #include "gpu/judge/compare.h"
 #include "gpu/judge/compare_walk.h"
+#include "gpu/judge/crew.h"
 
 #include "gpu/judge/values.h"
 
@@ -80,58 +81,6 @@ static struct sums tile_sums(struct walk *w)
 }
 
 /*
- * One element of an intermediate that rounds the other way moves many results, and a tile may be one where the reference's own roundings
- * happen to cancel: each tile is granted what such rounding makes of the tensor as a whole, over the rows that it reaches. In a large tensor
- * some row is where all that is rare comes together: one tile in RARE, and one element, may be as far off as the furthest of the reference's.
- */
-#define AS_FURTHEST 1.5         /* of a row or an element of another batch of rows than these */
-static struct granted granted_between(const struct compare_case *c)
-{
-    const struct tensor *t = c->tensor;
-    const double *between = c->reference + (op_results(c->op) - 1) * t->elements;
-    struct granted ret = {0, 0, 0};
-    if (between == c->reference)
-        return ret;
-    const int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
-    double noise = 0, values = 0;
-    int64_t rows = 0;
-    for (int64_t start = 0; start < t->elements; start += row) {
-        double of_row = 0, row_values = 0;
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i];
-            of_row += isfinite(d) ? d * d : 0;
-            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
-        }
-        noise += of_row;
-        values += of_row > 0 ? row_values : 0;
-        rows += of_row > 0;
-    }
-    if (!(values > 0))
-        return ret;
-    ret.usual = noise / values;
-    const double usual_row = values / (double)rows;       /* of a row that holds next to nothing any error would be large */
-    for (int64_t start = 0; start < t->elements; start += row) {
-        double of_row = 0, row_values = 0;
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i];
-            of_row += isfinite(d) ? d * d : 0;
-            row_values += isfinite(d) ? c->reference[i] * c->reference[i] : 0;
-        }
-        if (!(of_row > 0))
-            continue;
-        const double of_rows = larger(row_values, usual_row);
-        ret.row = larger(ret.row, of_row / of_rows);
-        for (int64_t i = start; i < start + row; i++) {
-            const double d = between[i] - c->reference[i], r = c->reference[i];
-            ret.element = larger(ret.element, isfinite(d) ? d * d / larger(r * r, of_rows / (double)row) : 0);
-        }
-    }
-    ret.row = AS_FURTHEST * sqrt(ret.row);
-    ret.element = AS_FURTHEST * sqrt(ret.element);
-    return ret;
-}
-
-/*
  * What RMS(error) may be: relative to the baseline's error, or where there is none to the table. A tile of which one element makes nearly
  * all of the sum may, in a type of few bits, be further off by right rounding alone than tiles are as a rule.
  */
@@ -195,6 +144,10 @@ static void tile_elements(struct walk *w, double tile_rms)
         magnitude_add(w, i, tile_rms);
         if (w->tolerance.steps > 0)
             count_steps(w, i);
+        if (w->tolerance.exact && w->got[i] != w->rounded[i]) {
+            if (!w->inexact++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+                point_at(w, w->at[i], w->got[i], w->rounded[i]);
+        }
         double scale = larger(tile_rms, fabs(r)),
                usual = w->tolerance.factor * larger(w->tile_between, LARGEST_OF_A_TILE * sqrt(w->between_steps.usual) * tile_rms),
                granted = larger(usual, w->between_steps.element * scale);
@@ -205,7 +158,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (error > w->ret->worst || w->worst_at < 0) {
             w->ret->worst = error;
             w->worst_at = w->at[i];
-            if (!w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+            if (!w->ret->wrong_class && !w->inexact && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))
@@ -213,7 +166,7 @@ static void tile_elements(struct walk *w, double tile_rms)
     }
 }
 
-static void tile_judge(struct walk *w)
+void compare_tile(struct walk *w)
 {
     if (!w->count)
         return;
@@ -325,14 +278,15 @@ static void piece_split(struct walk *w, const double *before, int64_t first, int
     }
 }
 
-static void walk_pieces(struct walk *w)
+/* Rows that begin at `from` and before `end`. What is left at the end is too short for a tile, or the last one. */
+void compare_walk(struct walk *w, int64_t from, int64_t end)
 {
     const struct tensor *t = w->c->tensor;
     bool inout = t->spec->role == OP_INOUT && w->c->before;
     int64_t row = t->rank ? t->dims[t->rank - 1] : 1;
     int64_t pieces = (row + TILE_MOST - 1) / TILE_MOST;
     double before[TILE_MOST];
-    for (int64_t start = 0; start < t->elements; start += row)
+    for (int64_t start = from; start < end; start += row)
         for (int64_t p = 0; p < pieces; p++) {
             int64_t first = start + row * p / pieces, count = start + row * (p + 1) / pieces - first;
             if (inout) {
@@ -342,14 +296,13 @@ static void walk_pieces(struct walk *w)
                     continue;
                 }
             }
-            if (w->count >= TILE_LEAST && t->elements - first >= TILE_LEAST)
-                tile_judge(w);
+            if (w->count >= TILE_LEAST && end - first >= TILE_LEAST)
+                compare_tile(w);
             if (inout)
                 piece_split(w, before, first, count);
             else
                 piece_add(w, first, count);
         }
-    tile_judge(w);
 }
 
 static void judge_exact(struct walk *w)
@@ -428,8 +381,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);
     w->floor_bias = larger(w->roundoff / 8, w->tolerance.rms / 16);
     if (dtype_is_float(t->dtype)) {
-        w->between_steps = granted_between(c);
-        walk_pieces(w);
+        w->between_steps = compare_between(c);
+        compare_parts(w);
         judge_gaps(w);
         compare_whole(w);
     } else {
@@ -440,11 +393,8 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
 
 bool compare_same(const struct tensor *t, const void *a, const void *b, int64_t *ret_offset)
 {
-    if (!memcmp(a, b, (size_t)t->bytes))
-        return true;
-    int64_t at = 0;
-    while (((const char *)a)[at] == ((const char *)b)[at])
-        at++;
-    *ret_offset = at;
-    return false;
+    const int64_t at = crew_difference(a, b, (size_t)t->bytes);
+    if (at >= 0)
+        *ret_offset = at;
+    return at < 0;
 }

@@ -4,7 +4,7 @@
  *   classes    NaN, +Inf, -Inf or finite as the reference rounded to the type; counted before anything is subtracted
  *   unchanged  inout: a row, or 8 elements of one in succession, that the reference leaves exactly as they were must keep their bits
  *   gaps       space between the rows of a strided tensor must keep its bits
- *   exact      integers: no difference at all
+ *   exact      integers, and floats of which the operator says it: no difference at all from the reference rounded to the type
  *   tile       RMS error of each tile relative to what a trusted kernel (the baseline) itself makes; the whole follows from the tiles
  *   worst, cap the worst element, against max(RMS of its tile, its own size)
  *   bias       the mean of the error, plain and towards zero, against the error's own size
@@ -17,7 +17,7 @@
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
  * keep its bits is in no tile. Pure; any thread.
  *
- * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..,"steps":..}}, each for all dtypes of that tensor.
+ * op.json may set "tolerance": {"OUTPUT": {"max":..,"rms":..,"factor":..,"matched":..,"steps":..,"exact":true}}, each for all dtypes of that tensor.
  */
 #pragma once
 #include "core/shape.h"
@@ -29,6 +29,7 @@ struct compare_tolerance {
     double factor;       /* RMS(error) against the baseline's own */
     double matched;      /* part of the elements that must be within `max`; all within 10 times it */
     double steps;        /* numbers of the type that lie from the right one to the one that is given; 0: nobody counts */
+    bool exact;          /* what is moved and not computed: each element is the right one */
 };
 /* ERR_INVALID names the field of "tolerance" that is wrong. */
 bool compare_check(const struct op *op, struct err *err) MUST_CHECK;

@@ -73,6 +73,8 @@ void compare_whole(struct walk *w)
     }
     if (!s->n)
         return;
+    if (w->inexact)
+        compare_fail(w, COMPARE_EXACT, "%s: %lld of %lld elements differ, and each is to be just what it must be", name, (long long)w->inexact, (long long)s->n);
     /* if every tile holds, so does the whole: both sides are norms, and Minkowski's inequality points the right way */
     if (r->worst_tile > 1)
         compare_fail(w, COMPARE_TILE, "%s: a tile's RMS error is %.3g times what it may be", name, r->worst_tile);

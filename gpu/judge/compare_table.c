@@ -34,8 +34,13 @@ static bool check_row(const struct op *op, const char *tensor, const json_t *row
         size_t i = 0, n = sizeof tolerance_keys / sizeof *tolerance_keys;
         while (i < n && strcmp(tolerance_keys[i].key, key))
             i++;
+        if (!strcmp(key, "exact")) {
+            if (!json_is_boolean(value))
+                return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/exact: must be true or false", op->name, tensor);
+            continue;
+        }
         if (i == n)
-            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor, matched and steps", op->name, tensor, key);
+            return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: there are max, rms, factor, matched, steps and exact", op->name, tensor, key);
         double x = json_is_number(value) ? json_number_value(value) : NAN;
         if (!(x >= tolerance_keys[i].least && x <= tolerance_keys[i].most))
             return err_set(err, ERR_INVALID, "operator %s: /tolerance/%s/%s: must be a number from %g to %g", op->name, tensor, key,
@@ -59,12 +64,13 @@ bool compare_check(const struct op *op, struct err *err)
 
 struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t)
 {
-    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1, 0};
+    struct compare_tolerance ret = {dtype_max_error(t->dtype), dtype_rms_error(t->dtype), t->dtype == DTYPE_F8E4M3 ? 3 : 2, 1, 0, false};
     const json_t *row = json_object_get(json_object_get(op->doc, "tolerance"), t->spec->name);
     for (size_t i = 0; i < sizeof tolerance_keys / sizeof *tolerance_keys; i++) {
         double *to = (double *)((char *)&ret + tolerance_keys[i].at);
         *to = json_num(row, tolerance_keys[i].key, *to);
     }
+    ret.exact = json_bool(row, "exact", false);
     return ret;
 }
 

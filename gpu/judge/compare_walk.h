@@ -29,18 +29,27 @@ struct walk {
     double max_error, max_baseline, max_reference;
     int64_t beyond;                                /* elements over tolerance.max */
     int64_t rare, tiles, rare_tiles;               /* elements and tiles that the usual rounding between steps does not excuse */
+    int64_t inexact;                               /* elements that are not the right one; where each must be */
     int64_t most_steps;                            /* of the type's numbers, from an element to the right one; where somebody counts */
     int64_t worst_at;
     int count;                                     /* of the tile */
     int64_t at[TILE_SIZE];
     double reference[TILE_SIZE], rounded[TILE_SIZE], got[TILE_SIZE], baseline[TILE_SIZE];
     double between[TILE_SIZE];                     /* the reference with what may be rounded between steps rounded; else the reference */
-    struct granted { double usual, row, element; } between_steps;   /* what rounding between steps makes of the tensor; see granted_between */
+    struct granted { double usual, row, element; } between_steps;   /* what rounding between steps makes of the tensor; see compare_between */
     double tile_between, max_between;              /* the largest |between - reference| of the tile, of all */
 };
 
 /* The first rule that is broken; later ones are not heard. */
 void compare_fail(struct walk *w, enum compare_rule rule, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* What rounding between the steps is granted (compare_between.c); zeros where the operator has no such steps. */
+struct granted compare_between(const struct compare_case *c);
+/* The rows that begin at element `from` and before `end`; those of the last tile, which may be too few for one, stay in it. */
+void compare_walk(struct walk *w, int64_t from, int64_t end);
+/* Judges the tile that was begun, and adds it to the sums. */
+void compare_tile(struct walk *w);
+/* All rows, in parts on several threads (compare_parts.c). */
+void compare_parts(struct walk *w);
 /* The rules over the whole, when all tiles are in. */
 void compare_whole(struct walk *w);
 

@@ -4,6 +4,7 @@
  * runs anything.
  */
 #include "gpu/judge/comparison.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -104,7 +105,7 @@ void baseline_keep(struct judge *j, int regime)
         return;
     run_copy_outputs(j, s);
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->baseline[t]);
+        spare_give(g->baseline[t]);
         g->baseline[t] = steal(&s->outputs[t]);
     }
     g->baseline_ran = true;
@@ -160,7 +161,7 @@ void comparison_done(struct comparison *c)
 {
     comparison_wait(c);
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
-        free(c->outputs[t]);
+        spare_give(c->outputs[t]);
         free(c->written[t]);
         c->outputs[t] = NULL, c->written[t] = NULL;
     }

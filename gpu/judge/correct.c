@@ -7,6 +7,7 @@
  * Of a hidden regime the outside learns that a hidden test failed, nothing else.
  */
 #include "gpu/judge/comparison.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -74,7 +75,7 @@ struct images { void *list[OP_MAX_TENSORS]; };
 static void images_done(struct images *i)
 {
     for (int t = 0; t < OP_MAX_TENSORS; t++)
-        free(i->list[t]);
+        spare_give(i->list[t]);
 }
 DEFINE_CLEANUP(images, struct images, images_done(it))
 
@@ -88,7 +89,7 @@ static int runs_differ(const struct judge *j, const struct judge_side *s, void *
 static void typical_keep(struct judge *j, void **outputs)
 {
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(j->typical[t]);
+        spare_give(j->typical[t]);
         j->typical[t] = steal(&outputs[t]);
     }
 }

@@ -104,6 +104,15 @@ static void fill_slope(struct dist *d, int64_t first, int64_t count, double *ret
         ret[i] = d->low + step * (double)((first + i) / d->along_inner % d->along);
 }
 
+/* A stretch is known by its first element, wherever a run of elements begins; the last of a row may be too short to hold the one. */
+static void fill_hot(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = first + i, place = (at % d->row - d->origin) % d->stretch;
+        ret[i] = (int64_t)rng_below(d->seed, d->stream ^ 0x686f7400000000u, (uint64_t)(at - place), (uint64_t)d->stretch) == place ? d->value : 0;
+    }
+}
+
 /* Each row has a part of its own that is masked. */
 static void fill_masked(const struct dist *d, int64_t first, int64_t count, double *ret)
 {
@@ -192,7 +201,7 @@ static void fill_edges(struct dist *d, int64_t first, int64_t count, double *ret
     }
 }
 
-enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64, TAKES_EDGE = 128, TAKES_PART = 256 };
+enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64, TAKES_EDGE = 128, TAKES_PART = 256, TAKES_STRETCH = 512 };
 static const struct dist_kind {
     const char *name;
     void (*fill)(struct dist *d, int64_t first, int64_t count, double *ret);
@@ -208,6 +217,7 @@ static const struct dist_kind {
     {"rows", fill_rows, TAKES_LOW, true, false, false},
     {"slope", fill_slope, TAKES_ENDS, true, false, false},
     {"mirrored", fill_mirrored, TAKES_MEAN | TAKES_STD | TAKES_PART, true, false, false},
+    {"hot", fill_hot, TAKES_VALUE | TAKES_STRETCH, true, false, false},
     {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
     {"indices", fill_indices, TAKES_RANGE, false, true, false},
     {"edges", fill_edges, TAKES_RANGE | TAKES_EDGE, false, true, false},
@@ -300,7 +310,7 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         {"from", TAKES_ENDS}, {"to", TAKES_ENDS}, {"along", TAKES_ENDS | TAKES_PART}, {"part", TAKES_PART}, {"sign", TAKES_PART},
         {"edge", TAKES_EDGE}, {"multiple", TAKES_EDGE},
         {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
-        {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
+        {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"stretch", TAKES_STRETCH}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)doc, key, value) {
@@ -325,6 +335,8 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         return false;
     if ((kind->takes & (TAKES_ENDS | TAKES_PART)) && !check_number(doc, "along", false, 0, OP_MAX_DIMS - 1, where, err))
         return false;
+    if ((kind->takes & TAKES_STRETCH) && !check_size(doc, "stretch", where, err))
+        return false;
     if ((kind->takes & TAKES_EDGE) && !check_edge(doc, where, err))
         return false;
     if (kind->takes & TAKES_RANGE)
@@ -345,7 +357,7 @@ bool dist_check(const json_t *doc, bool floats, const char *where, struct err *e
 {
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     if (!kind)
-        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, mirrored, distinct, indices, edges", where);
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, mirrored, hot, distinct, indices, edges", where);
     if (!(floats ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", where, kind->name, floats ? "floats" : "integers");
     return check_masked(doc, floats, where, err) && check_times(doc, floats, where, err) && check_dist(doc, kind, where, err);
@@ -355,6 +367,11 @@ bool dist_independent(const json_t *doc)
 {
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     return kind && kind->independent;
+}
+
+bool dist_ordered(const struct dist *d)
+{
+    return d->kind->fill == fill_distinct;      /* it counts the values that it gave */
 }
 
 /* ---- for one tensor ---- */
@@ -411,6 +428,12 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
         ret->along_inner = 1;
         for (int i = along + 1; i < t->rank; i++)
             ret->along_inner *= t->dims[i] > 0 ? t->dims[i] : 1;
+    }
+    if (ret->kind->takes & TAKES_STRETCH) {
+        if (!size_of(s, doc, "stretch", &ret->stretch, err))
+            return expression_failed(s, t, err);
+        if (ret->stretch < 1)
+            return err_set(err, ERR_UNPROCESSABLE, "operator %s: distribution of %s: a stretch of %lld elements", s->op->name, t->spec->name, (long long)ret->stretch);
     }
     if (!(ret->kind->takes & TAKES_RANGE))
         return true;

@@ -4,12 +4,14 @@
  */
 #include "gpu/judge/inputs.h"
 
-#include "gpu/judge/distributions.h"
+#include "gpu/judge/crew.h"
+#include "gpu/judge/parts.h"
 
 #include <string.h>
 
 #define MAX_BASES 4
 #define RUN_ELEMENTS 1024
+#define PART_ELEMENTS ((int64_t)256 * RUN_ELEMENTS)
 
 static const json_t *regime_at(const struct op *op, int regime, const char **ret_name)
 {
@@ -92,7 +94,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
         return err_set(err, ERR_INVALID, "%s: no distribution for \"%s\", here or in a base", where, t->name);
     char at[192];
     snprintf(at, sizeof at, "%s/inputs/%s", where, t->name);
-    if (!dist_check(doc, spec_is_float(op, t), at, err) || !check_beyond(op, t, doc, at, err))
+    if (!parts_check(op, t, doc, at, err) || !check_beyond(op, t, doc, at, err))
         return false;
     const json_t *own = json_object_get(doc, "for");
     const char *key;
@@ -107,7 +109,7 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
             return err_set(err, ERR_INVALID, "%s: no such dtype", inner);
         if (json_object_get(value, "for"))
             return err_set(err, ERR_INVALID, "%s/for: once is enough", inner);
-        if (!dist_check(value, spec_is_float(op, t), inner, err) || !check_beyond(op, t, value, inner, err))
+        if (!parts_check(op, t, value, inner, err) || !check_beyond(op, t, value, inner, err))
             return false;
     }
     return true;
@@ -231,37 +233,67 @@ bool inputs_reach(const struct shape *s, const struct tensor *tensors, int regim
     return true;
 }
 
-bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err)
+/* One tensor, of which parts are made at once: each element is a function of its index. */
+struct filling { struct parts parts; const struct tensor *tensor; void *to; int64_t part_elements; };
+
+static void fill_part(void *ctx, int64_t part)
+{
+    const struct filling *f = ctx;
+    struct parts parts = f->parts;
+    double run[RUN_ELEMENTS];
+    const int64_t from = part * f->part_elements, end = from + crew_part_count(f->tensor->elements, f->part_elements, part);
+    for (int64_t first = from; first < end; first += RUN_ELEMENTS) {
+        const int64_t count = end - first < RUN_ELEMENTS ? end - first : RUN_ELEMENTS;
+        parts_fill(&parts, first, count, run);
+        values_scatter(f->tensor, f->to, first, count, run);
+    }
+}
+
+static void fill_tensor(struct filling *f)
+{
+    const int64_t elements = f->tensor->elements;
+    const bool whole = elements <= PART_ELEMENTS || dist_ordered(&f->parts.of[0]) || !values_dense(f->tensor);
+    f->part_elements = whole ? elements : PART_ELEMENTS;
+    fill_gaps(f->tensor, f->to);
+    if (elements > 0)
+        crew_run(crew_parts(elements, f->part_elements), fill_part, f);
+}
+
+bool inputs_fill(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void *const *to, struct err *err)
 {
     const struct op *op = s->op;
     const char *regime_name;
     const json_t *doc = regime_at(op, regime, &regime_name);
     BUG_ON(!doc);
-    void *made[OP_MAX_TENSORS] = {0};
-    double run[RUN_ELEMENTS];
     for (int t = 0; t < op->tensor_count; t++) {
         const struct tensor *tensor = &tensors[t];
-        if (tensor->spec->role == OP_OUTPUT)
+        if (tensor->spec->role == OP_OUTPUT || !to[t])
             continue;
         const json_t *how = dist_in(dist_of(op, doc, tensor->spec->name), tensor->dtype);
-        struct dist d = {.seed = seed, .stream = name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name)};
-        if (!dist_parse(s, tensor, how, &d, err)) {
-            inputs_free(op, made);
+        struct filling f = {.tensor = tensor, .to = to[t]};
+        if (!parts_parse(s, tensor, how, seed, name_hash(name_hash(0xcbf29ce484222325u, regime_name), tensor->spec->name), &f.parts, err))
             return false;
-        }
-        made[t] = xalloc_large((size_t)tensor->bytes + !tensor->bytes);
-        fill_gaps(tensor, made[t]);
-        for (int64_t first = 0; first < tensor->elements; first += RUN_ELEMENTS) {
-            int64_t count = tensor->elements - first < RUN_ELEMENTS ? tensor->elements - first : RUN_ELEMENTS;
-            dist_fill(&d, first, count, run);
-            values_scatter(tensor, made[t], first, count, run);
-        }
+        fill_tensor(&f);
     }
     for (int t = 0; t < op->tensor_count; t++) {
-        const char *lengths = made[t] ? json_str(dist_in(dist_of(op, doc, op->tensors[t].name), tensors[t].dtype), "beyond", NULL) : NULL;
+        const char *lengths = to[t] ? json_str(dist_in(dist_of(op, doc, op->tensors[t].name), tensors[t].dtype), "beyond", NULL) : NULL;
         int of = lengths ? op_tensor_index(op, lengths) : -1;
-        if (of >= 0)
-            fill_beyond(&tensors[t], made[t], &tensors[of], made[of]);
+        if (of >= 0 && to[of])
+            fill_beyond(&tensors[t], to[t], &tensors[of], to[of]);
+    }
+    return true;
+}
+
+bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err)
+{
+    const struct op *op = s->op;
+    void *made[OP_MAX_TENSORS] = {0};
+    for (int t = 0; t < op->tensor_count; t++)
+        if (tensors[t].spec->role != OP_OUTPUT)
+            made[t] = xalloc_large((size_t)tensors[t].bytes + !tensors[t].bytes);
+    if (!inputs_fill(s, tensors, regime, seed, made, err)) {
+        inputs_free(op, made);
+        return false;
     }
     memcpy(ret_tensors, made, (size_t)op->tensor_count * sizeof *made);
     return true;

@@ -17,6 +17,10 @@
  *   {"dist":"mirrored","mean"?,"std","sign","part","along"?}   normal; the second half of the dimension `along`, the last if none is said, is
  *                                                     `sign` times the first, begun at a place drawn from the seed (the same in all tensors
  *                                                     of it), and `part` of a normal number of its own: what meets in a sum cancels
+ *   {"dist":"hot","stretch","value"}                  zeros, but of every `stretch` elements (an integer or an expression) of a row, or of what
+ *                                                     a part has of it, one, drawn from the seed, is `value`
+ *   {"dist":"parts","along"?,"sizes":[..],"of":[{"dist":..}, ..]}   tensors of floats: the dimension `along`, the last if none is said, is cut
+ *       into parts of these sizes (integers or expressions over the axes), the last takes the rest; each has its own distribution
  *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;
  *       a part `padding` of the elements, rounded up, and those for which no value is left take one of these
  *       values; "negative" among those is a number below zero drawn from the seed, of any magnitude of an i32
@@ -31,7 +35,7 @@
  *   "times": [FROM, TO] with any distribution of floats: the tensor's elements are so many times larger, by a factor drawn from the seed, alike
  *       in each power of two: how large inputs may be is not to be seen in a regime
  *   "for": {"DTYPE": {"dist":..}} with any distribution: where the tensor is stored in that dtype it has this one instead (what bf16
- *       holds with ease may be below the smallest f16)
+ *       holds with ease may be below the smallest f16); of parts: outside, not in one of them
  *
  * Pure functions of their arguments; any thread.
  */
@@ -53,6 +57,8 @@ int inputs_regime_index(const struct op *op, const char *name);       /* -1: non
  * The operator passed inputs_check. ERR_UNPROCESSABLE when an expression of a distribution has no value for this shape.
  */
 bool inputs_make(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void **ret_tensors, struct err *err) MUST_CHECK;
+/* The same where they are to lie: to[i] is tensors[i].bytes long. Those of which it is NULL are not made, nor is then what their "beyond" says. */
+bool inputs_fill(const struct shape *s, const struct tensor *tensors, int regime, uint64_t seed, void *const *to, struct err *err) MUST_CHECK;
 /* Frees and clears the arrays of all tensors of the operator. */
 void inputs_free(const struct op *op, void **arrays);
 

@@ -5,6 +5,7 @@
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 #include "gpu/judge/python.h"
 
 #include <signal.h>
@@ -104,6 +105,7 @@ void judge_free(struct judge *j)
         free(j->typical[t]);
         free(j->chain_made[t]);
     }
+    spare_keep(0);
     timing_done(&j->timing);
     stage_done(&j->operator_folder);
     if (j->python)

@@ -10,7 +10,9 @@
  * compares, and between two quads this process looks how far they are. What is left is waited for when the card has nothing to do any more.
  */
 #include "core/clock.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/measure.h"
+#include "gpu/judge/spare.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,8 +45,8 @@ static void content(const struct output_check *o, int t, char *to)
     const struct device_windows *w = &o->windows[t];
     const size_t size = (size_t)dtype_bytes(j->tensors[t].dtype), cut = (size_t)w->cut * size;
     const char *from = w->content ? j->further[w->content - 1][t] : j->regimes[0].inputs[t];
-    memcpy(to, from + (size_t)w->first * size, cut);
-    memcpy(to + cut, from + (size_t)w->second * size, (size_t)j->tensors[t].bytes - cut);
+    crew_copy(to, from + (size_t)w->first * size, cut);
+    crew_copy(to + cut, from + (size_t)w->second * size, (size_t)j->tensors[t].bytes - cut);
 }
 
 /* What the run child says of it: within the content that is meant. */
@@ -74,11 +76,12 @@ static void *compare(void *ctx)
         const struct tensor *tensor = &j->tensors[t];
         if (tensor->spec->role == OP_INPUT)
             continue;
-        cleanup(mem) void *before = NULL;
+        void *before = NULL;
         if (tensor->spec->role == OP_INOUT)
-            content(o, t, before = xalloc_large((size_t)tensor->bytes));
+            content(o, t, before = spare_take((size_t)tensor->bytes));
         const struct compare_case one = {.op = j->op, .tensor = tensor, .reference = o->reference[t], .got = o->outputs[t], .before = before};
         compare_tensor(&one, &o->found);
+        spare_give(before);
         if (o->found.code != VERDICT_OK)
             o->tensor = t;
     }
@@ -92,8 +95,8 @@ static void check_end(struct output_check *o)
         pthread_join(o->thread, NULL);
     o->running = false;
     for (int t = 0; t < OP_MAX_TENSORS; t++) {
-        free(o->outputs[t]);
-        free(o->reference[t]);
+        spare_give(o->outputs[t]);
+        spare_give(o->reference[t]);
         o->outputs[t] = NULL, o->reference[t] = NULL;
     }
 }

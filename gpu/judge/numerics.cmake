@@ -1,11 +1,16 @@
 # The judge's arithmetic, without devices and children: inputs, references, comparison, golden files.
 add_library(proteus_numerics STATIC
   values.c
+  crew.c
+  spare.c
   distributions.c
+  parts.c
   inputs.c
   held.c
   reference.c
   compare.c
+  compare_between.c
+  compare_parts.c
   compare_rules.c
   compare_spread.c
   compare_table.c

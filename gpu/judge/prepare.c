@@ -4,7 +4,9 @@
  */
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,19 +35,26 @@ static int64_t host_memory_bytes(void)
     return bytes;
 }
 
+static int64_t memory_part(void)
+{
+    const int64_t part = host_memory_bytes() / 16;
+    return part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+}
+
 /*
  * With a card what is kept is made before it is held: what is not kept is made while it waits, a second for a regime of 100 MB. So there as
  * much is kept as a sixteenth of the host allows.
  */
 int64_t judge_keep_bytes(const struct judge *j)
 {
-    const int64_t part = host_memory_bytes() / 16, most = part < LIMIT_KEEP_CARD_BYTES ? part : LIMIT_KEEP_CARD_BYTES;
+    const int64_t most = memory_part();
     return j->on_card && most > LIMIT_KEEP_BYTES ? most : LIMIT_KEEP_BYTES;
 }
 
 void regimes_plan(struct judge *j)
 {
     regimes_clear(j);
+    spare_keep(memory_part());
     j->keep_regimes = bytes_of_regime(j) <= judge_keep_bytes(j) / j->regime_count;
     for (int r = 0; r < j->regime_count; r++)
         j->regimes[r].seed = random_u64();
@@ -58,23 +67,19 @@ void regimes_plan(struct judge *j)
 bool regime_make(struct judge *j, int r, struct err *err)
 {
     struct judge_regime *g = &j->regimes[r];
-    void *made[OP_MAX_TENSORS] = {0};
     if (g->made)
         return true;
-    if (!inputs_make(&j->shape, j->tensors, r, g->seed, made, err))
-        return false;
     bool ok = true;
-    if (j->spare_in.base) {             /* its pages are there already */
+    if (j->spare_in.base && !g->in.base) {             /* its pages are there already */
         g->in = j->spare_in;
         j->spare_in = (struct shared)SHARED_NONE;
-    } else {
+    } else if (!g->in.base) {
         ok = shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err);
     }
-    for (int t = 0; t < j->op->tensor_count; t++) {
-        if (ok && made[t])
-            g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], made[t], (size_t)j->tensors[t].bytes);
-        free(made[t]);
-    }
+    for (int t = 0; t < j->op->tensor_count && ok; t++)
+        if (j->op->tensors[t].role != OP_OUTPUT)
+            g->inputs[t] = g->in.base + g->in.offsets[t];
+    ok = ok && inputs_fill(&j->shape, j->tensors, r, g->seed, g->inputs, err);
     if (ok && j->held.axis >= 0) {
         g->in.rows = xarray((size_t)j->held.count, sizeof *g->in.rows);
         held_rows(&j->held, &j->shape, j->tensors, g->inputs, rng_mix(g->seed), g->in.rows);
@@ -150,7 +155,7 @@ bool reference_end(struct judge *j, double **results, struct err *err)
     for (int t = 0; t < j->op->tensor_count; t++) {
         size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);
         if (j->op->tensors[t].role != OP_INPUT)
-            results[t] = memcpy(xalloc(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
+            crew_copy(results[t] = spare_take(bytes), j->reference_out.base + j->reference_out.offsets[t], bytes);
     }
     return true;
 }
@@ -187,8 +192,8 @@ static void regime_clear(struct judge *j, int r)
 {
     struct judge_regime *g = &j->regimes[r];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
     }
     free(g->in.rows);
     g->in.rows = NULL;
@@ -203,8 +208,8 @@ void regime_used(struct judge *j, int r)
 {
     struct judge_regime *g = &j->regimes[r];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
         g->reference[t] = NULL, g->baseline[t] = NULL;
     }
     g->referenced = g->baseline_ran = false;

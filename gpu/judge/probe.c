@@ -13,6 +13,8 @@
  */
 #include "core/clock.h"
 #include "gpu/judge/comparison.h"
+#include "gpu/judge/crew.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -75,13 +77,24 @@ static bool changes_in_place(const struct judge *j)
     return false;
 }
 
+/* But for what a launch changes: that goes on as it was left. */
+static bool chain_make(const struct judge *j, uint64_t seed, void **ret, struct err *err)
+{
+    for (int t = 0; t < j->op->tensor_count; t++)
+        ret[t] = j->op->tensors[t].role == OP_INPUT ? xalloc_large((size_t)j->tensors[t].bytes + 1) : NULL;
+    if (inputs_fill(&j->shape, j->tensors, 0, seed, ret, err))
+        return true;
+    inputs_free(j->op, ret);
+    return false;
+}
+
 /* Once; none where nothing is chained. */
 bool probe_prepare(struct judge *j, struct err *err)
 {
     if (j->chain_seed || (!changes_in_place(j) && !j->on_card))
         return true;
     j->chain_seed = random_u64();
-    return inputs_make(&j->shape, j->tensors, 0, j->chain_seed, j->chain_made, err);
+    return chain_make(j, j->chain_seed, j->chain_made, err);
 }
 
 /* The next launch's inputs, in place of the typical regime's: state as it was left, floats new, integers as they are. */
@@ -92,7 +105,7 @@ static bool chain_inputs(struct judge *j, const struct judge_regime *typical, vo
     if (seed == j->chain_seed)
         for (int t = 0; t < j->op->tensor_count; t++)
             made[t] = steal(&j->chain_made[t]);
-    else if (!inputs_make(&j->shape, j->tensors, 0, seed, made, err))
+    else if (!chain_make(j, seed, made, err))
         return false;
     if (!g->in.base && !shared_make(SHARED_INPUTS, j->op, j->tensors, &g->in, err)) {
         inputs_free(j->op, made);
@@ -100,10 +113,10 @@ static bool chain_inputs(struct judge *j, const struct judge_regime *typical, vo
     }
     for (int t = 0; t < j->op->tensor_count; t++) {
         const struct tensor *tensor = &j->tensors[t];
-        if (!made[t])
+        if (tensor->spec->role == OP_OUTPUT)
             continue;
         const void *from = tensor->spec->role == OP_INOUT ? left[t] : dtype_is_float(tensor->dtype) ? made[t] : typical->inputs[t];
-        g->inputs[t] = memcpy(g->in.base + g->in.offsets[t], from, (size_t)tensor->bytes);
+        crew_copy(g->inputs[t] = g->in.base + g->in.offsets[t], from, (size_t)tensor->bytes);
     }
     inputs_free(j->op, made);
     g->made = true;
@@ -114,8 +127,8 @@ static void chain_forget(struct judge *j)
 {
     struct judge_regime *g = &j->regimes[0];
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(g->reference[t]);
-        free(g->baseline[t]);
+        spare_give(g->reference[t]);
+        spare_give(g->baseline[t]);
         g->reference[t] = NULL, g->baseline[t] = NULL;
     }
     g->referenced = g->baseline_ran = false;
@@ -148,7 +161,7 @@ static bool chain_end(struct judge *j, struct comparison *c, int launch, struct 
     struct judge_side *s = &j->sides[CANDIDATE];
     comparison_wait(c);
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(s->outputs[t]);
+        spare_give(s->outputs[t]);
         s->outputs[t] = steal(&c->outputs[t]);
     }
     if (!comparison_judge(c, "probe", v, err))

@@ -4,12 +4,16 @@
  */
 #include "gpu/judge/reference.h"
 
+#include "gpu/judge/crew.h"
 #include "gpu/judge/inputs.h"
 #include "gpu/ops/reference.h"
 
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
+
+#define PART_ELEMENTS ((int64_t)1 << 18)
 
 typedef void reference_fn(const struct reference_call *call);
 
@@ -24,7 +28,7 @@ struct work {
     const int64_t *rows;
     const void *const *inputs;
     struct reference_tensor arrays[OP_MAX_TENSORS];
-    double *results[OP_MAX_TENSORS];        /* of those with holes, of both results what is held */
+    double *const *results;                 /* the caller's: both results; of those with holes what is held */
 };
 
 static bool has_holes(const struct work *w, int t) { return held_is(w->held, w->op, t); }
@@ -33,10 +37,9 @@ static size_t whole_bytes(const struct work *w, int t) { return (size_t)w->tenso
 static void work_done(struct work *w)
 {
     for (int t = 0; t < w->op->tensor_count; t++) {
-        free(w->results[t]);
         if (has_holes(w, t))
             held_unmap(w->arrays[t].data, whole_bytes(w, t));
-        else
+        else if (w->tensors[t].spec->role == OP_INPUT)
             free(w->arrays[t].data);
     }
 }
@@ -75,17 +78,62 @@ static void rows_gather(const struct work *w, int t, const double *whole, double
 
 static bool array_with_holes(struct work *w, int t, struct err *err)
 {
-    const bool keeps = w->tensors[t].spec->role != OP_INPUT;
     w->arrays[t].data = held_map(whole_bytes(w, t));
     if (!w->arrays[t].data)
         return err_set(err, ERR_NO_SPACE, "no %zu bytes of address space for %s", whole_bytes(w, t), w->tensors[t].spec->name);
     rows_spread(w, t, w->inputs[t], w->arrays[t].data);
-    if (keeps)
-        w->results[t] = xalloc_large(((size_t)w->compact[t].elements * (size_t)op_results(w->op) + 1) * sizeof(double));
     return true;
 }
 
-/* Room for both results of an operator that has two; the reference writes the first part. */
+/* ---- in parts ---- */
+
+#define EACH_ELEMENTS ((int64_t)1 << 20)        /* of all tensors; of fewer a thread makes less time than it takes */
+
+static bool is_large(const struct op *op, const struct tensor *tensors)
+{
+    int64_t elements = 0;
+    for (int t = 0; t < op->tensor_count; t++)
+        elements += tensors[t].elements;
+    return elements >= EACH_ELEMENTS;
+}
+
+static void each(int64_t count, void (*one)(void *ctx, int64_t i), void *ctx)
+{
+    crew_run(count, one, ctx);
+}
+
+struct sweep { const struct tensor *tensor; const void *from; double *data; const double *seen; int64_t count; atomic_int_fast64_t first; };
+
+static void set_part(void *ctx, int64_t part)
+{
+    const struct sweep *x = ctx;
+    const int64_t at = part * PART_ELEMENTS, count = crew_part_count(x->count, PART_ELEMENTS, part);
+    if (x->from)
+        values_gather(x->tensor, x->from, at, count, x->data + at);
+    else
+        for (int64_t i = at; i < at + count; i++)
+            x->data[i] = NAN;
+}
+
+/* What a tensor holds before the call: its values, or of an output nothing that could pass for one. */
+static void set(const struct tensor *t, const void *from, double *data)
+{
+    struct sweep x = {.tensor = t, .from = t->spec->role == OP_OUTPUT ? NULL : from, .data = data, .count = t->elements};
+    crew_run(crew_parts(x.count, PART_ELEMENTS), set_part, &x);
+}
+
+static void finite_part(void *ctx, int64_t part)
+{
+    struct sweep *x = ctx;
+    int64_t at = part * PART_ELEMENTS, least = atomic_load(&x->first);
+    const int64_t end = at + crew_part_count(x->count, PART_ELEMENTS, part);
+    while (at < end && isfinite(x->seen[at]))
+        at++;
+    while (at < end && at < least && !atomic_compare_exchange_weak(&x->first, &least, at))
+        continue;
+}
+
+/* The reference writes the first part of results of which there are two. */
 static bool arrays_make(struct work *w, struct err *err)
 {
     const struct op *op = w->op;
@@ -102,13 +150,8 @@ static bool arrays_make(struct work *w, struct err *err)
                 return false;
             continue;
         }
-        int parts = tensor->spec->role == OP_INPUT ? 1 : op_results(op);
-        to->data = xalloc_large(((size_t)tensor->elements * (size_t)parts + 1) * sizeof(double));
-        if (tensor->spec->role != OP_OUTPUT)
-            values_gather(tensor, w->inputs[t], 0, tensor->elements, to->data);
-        else
-            for (int64_t i = 0; i < tensor->elements; i++)
-                to->data[i] = NAN;
+        to->data = tensor->spec->role == OP_INPUT ? xalloc_large(((size_t)tensor->elements + 1) * sizeof(double)) : w->results[t];
+        set(tensor, w->inputs[t], to->data);
     }
     return true;
 }
@@ -116,7 +159,7 @@ static bool arrays_make(struct work *w, struct err *err)
 static void keep_rows(struct work *w, int result)
 {
     for (int t = 0; t < w->op->tensor_count; t++)
-        if (w->results[t])
+        if (has_holes(w, t) && w->tensors[t].spec->role != OP_INPUT)
             rows_gather(w, t, w->arrays[t].data, w->results[t] + result * w->compact[t].elements);
 }
 
@@ -134,11 +177,7 @@ static void run_rounded(reference_fn *run, struct work *w, struct reference_call
             continue;
         }
         arrays[t].data += tensor->elements;
-        if (tensor->spec->role == OP_INOUT)
-            values_gather(tensor, w->inputs[t], 0, tensor->elements, arrays[t].data);
-        else
-            for (int64_t i = 0; i < tensor->elements; i++)
-                arrays[t].data[i] = NAN;
+        set(tensor, w->inputs[t], arrays[t].data);
     }
     call.tensors = arrays;
     call.between = dtype_name(between);
@@ -147,11 +186,13 @@ static void run_rounded(reference_fn *run, struct work *w, struct reference_call
 
 static bool check_finite(const struct op *op, const struct tensor *t, const double *data, struct err *err)
 {
-    for (int64_t i = 0; i < t->elements * op_results(op); i++)
-        if (!isfinite(data[i]))
-            return err_set(err, ERR_INTERNAL, "the reference of %s gives %f at element %lld of %s: unwritten, or outside what doubles hold",
-                           op->name, data[i], (long long)(i % t->elements), t->spec->name);
-    return true;
+    struct sweep x = {.seen = data, .count = t->elements * op_results(op)};
+    atomic_init(&x.first, INT64_MAX);
+    crew_run(crew_parts(x.count, PART_ELEMENTS), finite_part, &x);
+    const int64_t at = atomic_load(&x.first);
+    return at == INT64_MAX
+           || err_set(err, ERR_INTERNAL, "the reference of %s gives %f at element %lld of %s: unwritten, or outside what doubles hold",
+                      op->name, data[at], (long long)(at % t->elements), t->spec->name);
 }
 
 bool reference_run(const struct shape *s, const struct tensor *tensors, const void *const *inputs, double **ret_arrays, struct err *err)
@@ -164,7 +205,29 @@ bool reference_run_held(const struct shape *s, const struct tensor *tensors, con
                         double **ret_arrays, struct err *err)
 {
     const struct op *op = s->op;
-    cleanup(work) struct work w = {.op = op, .tensors = tensors, .held = held, .rows = rows, .inputs = inputs};
+    struct tensor compact[OP_MAX_TENSORS];
+    double *made[OP_MAX_TENSORS] = {0};
+    const struct work w = {.op = op, .tensors = tensors, .held = held};
+    held_tensors(held, op, tensors, compact);
+    if (!check_size(&w, err))
+        return false;
+    for (int t = 0; t < op->tensor_count; t++)
+        if (tensors[t].spec->role != OP_INPUT)
+            made[t] = xalloc_large(((size_t)compact[t].elements * (size_t)op_results(op) + 1) * sizeof(double));
+    const bool ok = reference_run_into(s, tensors, held, rows, inputs, made, err);
+    for (int t = 0; t < op->tensor_count; t++)
+        if (ok)
+            ret_arrays[t] = made[t];
+        else
+            free(made[t]);
+    return ok;
+}
+
+bool reference_run_into(const struct shape *s, const struct tensor *tensors, const struct held *held, const int64_t *rows, const void *const *inputs,
+                        double *const *results, struct err *err)
+{
+    const struct op *op = s->op;
+    cleanup(work) struct work w = {.op = op, .tensors = tensors, .held = held, .rows = rows, .inputs = inputs, .results = results};
     held_tensors(held, op, tensors, w.compact);
     if (!check_size(&w, err))
         return false;
@@ -191,20 +254,16 @@ bool reference_run_held(const struct shape *s, const struct tensor *tensors, con
     const char *dtypes[OP_MAX_TENSORS];
     for (int t = 0; t < op->tensor_count; t++)
         dtypes[t] = dtype_name(tensors[t].dtype);
-    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, w.arrays, dtypes, NULL};
+    const struct reference_call call = {op->axis_count, op->scalar_count, op->tensor_count, axes, scalars, w.arrays, dtypes, NULL,
+                                        is_large(op, w.compact) ? each : NULL};
     run(&call);
     keep_rows(&w, 0);
     if (op_results(op) > 1) {
         run_rounded(run, &w, call, s->dtypes[op->between]);
         keep_rows(&w, 1);
     }
-    double **kept[OP_MAX_TENSORS];
-    for (int t = 0; t < op->tensor_count; t++) {
-        kept[t] = w.results[t] ? &w.results[t] : &w.arrays[t].data;
-        if (op->tensors[t].role != OP_INPUT && !check_finite(op, &w.compact[t], *kept[t], err))
-            return false;
-    }
     for (int t = 0; t < op->tensor_count; t++)
-        ret_arrays[t] = op->tensors[t].role == OP_INPUT ? NULL : steal(kept[t]);
+        if (op->tensors[t].role != OP_INPUT && !check_finite(op, &w.compact[t], results[t], err))
+            return false;
     return true;
 }

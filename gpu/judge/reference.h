@@ -22,3 +22,6 @@ bool reference_run(const struct shape *s, const struct tensor *tensors, const vo
  */
 bool reference_run_held(const struct shape *s, const struct tensor *tensors, const struct held *held, const int64_t *rows, const void *const *inputs,
                         double **ret_arrays, struct err *err) MUST_CHECK;
+/* The same where results are to lie: by tensor, room for all of them; NULL for inputs. */
+bool reference_run_into(const struct shape *s, const struct tensor *tensors, const struct held *held, const int64_t *rows, const void *const *inputs,
+                        double *const *results, struct err *err) MUST_CHECK;

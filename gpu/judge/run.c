@@ -4,7 +4,9 @@
  */
 #include "core/clock.h"
 #include "core/rng.h"
+#include "gpu/judge/crew.h"
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -190,8 +192,8 @@ void run_copy_outputs(struct judge *j, struct judge_side *s)
         if (j->op->tensors[t].role == OP_INPUT)
             continue;
         if (!s->outputs[t])
-            s->outputs[t] = xalloc_large((size_t)j->tensors[t].bytes);
-        memcpy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
+            s->outputs[t] = spare_take((size_t)j->tensors[t].bytes);
+        crew_copy(s->outputs[t], s->out.base + s->out.offsets[t], (size_t)j->tensors[t].bytes);
     }
     sampled_clear(j, s);
 }
@@ -275,11 +277,20 @@ int64_t block_card_wall_ns(const struct judge *j, int64_t ceiling_ns)
     return card_wall_ns(j->card_block_ns, 1, ceiling_ns);
 }
 
+#define SPOIL_BYTES ((int64_t)64 << 20)
+
+static void spoil_part(void *ctx, int64_t part)
+{
+    const struct judge_side *s = ctx;
+    const size_t from = (size_t)(part * SPOIL_BYTES), end = from + (size_t)crew_part_count((int64_t)s->out.bytes, SPOIL_BYTES, part);
+    for (size_t at = from; at + 8 <= end; at += 4096)
+        memset(s->out.base + at, 0xa5, 8);
+}
+
 /* What an earlier run left in the memory must not pass for an answer: a mark on each page is enough to show. */
 void run_spoil(struct judge_side *s)
 {
-    for (size_t at = 0; at + 8 <= s->out.bytes; at += 4096)
-        memset(s->out.base + at, 0xa5, 8);
+    crew_run(crew_parts((int64_t)s->out.bytes, SPOIL_BYTES), spoil_part, s);
 }
 
 static json_t *far_encode(const struct device_far *far)

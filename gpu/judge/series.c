@@ -5,6 +5,7 @@
  * that finds in shared memory, registers or frames what the launch before left there, gives other bits in one of them.
  */
 #include "gpu/judge/internal.h"
+#include "gpu/judge/spare.h"
 
 #include <string.h>
 
@@ -130,7 +131,7 @@ bool series(struct judge *j, const struct shared *typical_in, void *const *typic
     x.expected[1] = mine ? kept : other;
     bool ok = all_steps(&x, v, err);
     for (int t = 0; t < j->op->tensor_count; t++) {
-        free(s->outputs[t]);
+        spare_give(s->outputs[t]);
         s->outputs[t] = kept[t];
     }
     return ok;

@@ -10,6 +10,9 @@
  * do so. Where an engine may round between the kernels of a chain and need not, op.json names the dtype ("intermediates") and the
  * reference is called twice: with `between` NULL for the exact result, and with that dtype's name, when reference_between rounds.
  * The second call's distance from the first is what a kernel that rounds there is allowed.
+ *
+ * Where tensors are large one thread takes seconds over them. A reference whose work falls into pieces that know nothing of each other, in
+ * which every sum is one piece's, may hand them to reference_each: the result is the same bits on any number of threads.
  */
 #pragma once
 #include <math.h>
@@ -35,6 +38,7 @@ struct reference_call {
     const struct reference_tensor *tensors;
     const char *const *dtypes;              /* by tensor: "f32", "f16", "bf16", "f8e4m3", "i32", ... */
     const char *between;                    /* NULL: nothing is rounded between the steps */
+    void (*each)(int64_t count, void (*one)(void *ctx, int64_t i), void *ctx);      /* see reference_each; NULL: one thread does */
 };
 
 /* The one symbol of a reference.so. */
@@ -62,6 +66,16 @@ __attribute__((unused)) static inline double *reference_data(const struct refere
         if (!strcmp(call->tensors[i].name, name))
             return call->tensors[i].data;
     abort();
+}
+
+/* one(ctx, 0) .. one(ctx, count - 1), in any order, several at once; returns when all are done. */
+__attribute__((unused)) static inline void reference_each(const struct reference_call *call, int64_t count, void (*one)(void *ctx, int64_t i), void *ctx)
+{
+    if (call->each)
+        call->each(count, one, ctx);
+    else
+        for (int64_t i = 0; i < count; i++)
+            one(ctx, i);
 }
 
 /* A floating type: bits of its mantissa (0: values are not rounded), the exponent of its smallest number, its largest. */

@@ -505,6 +505,7 @@ void depth_close(struct depth *d, struct worker *workers, int worker_count, stru
     counts->dram_store_sectors = scaled(d->dram_stores + d->l2.dirty, part, whole);
     counts->modelled_blocks = part;
     counts->chain_cycles = chains_sum(d->machine, warps, counts->warps);
+    counts->expanded_cycles = expanded_sum(m, warps);
     if (d->wanted->by_line)
         lines_fill(d, threads, warps, by_stmt);
     for (int n = 0; n < d->sm_count; n++)

@@ -19,5 +19,7 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active);
  * and what comes later is of no interest. May wait for lower units.
  */
 void depth_unit_end(struct worker *k, uint64_t unit, bool whole);
+/* How long warps wait for instructions that the assembler makes more of than one: see expanded.c. `warps`: through each basic block. */
+uint64_t expanded_sum(const struct ptx_module *m, const uint64_t *warps);
 /* Adds to the counts and fills in what was wanted; frees everything. */
 void depth_close(struct depth *d, struct worker *workers, int worker_count, struct ptx_counts *counts);

@@ -74,7 +74,8 @@ void ptx_estimate_with(const struct ptx_estimate_model *k, const struct ptx_coun
     const double load_ns = k->load * (cold * d->dram_latency_ns + (1 - cold) * d->l2_latency_ns);
     const double chain_cycles = c->chain_cycles ? (double)c->chain_cycles / warps : 2 * (double)c->longest_warp_instructions;
     const double requests = (double)(c->global_load_requests + c->global_store_requests);
-    const double latency = (requests > 0 ? k->ramp : 0) + (double)c->dependent_loads * load_ns + (k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions) * cycle_ns
+    const double own_cycles = k->chain * chain_cycles + k->instruction * (double)c->longest_warp_instructions + (double)c->expanded_cycles / warps;
+    const double latency = (requests > 0 ? k->ramp : 0) + (double)c->dependent_loads * load_ns + own_cycles * cycle_ns
                            + (double)c->barriers / warps * (d->barrier_ns + d->barrier_warp_ns * warps_block) + cluster_ns;
 
     /* all blocks, part by part */

@@ -8,7 +8,7 @@
 #define EXPLORE_EVERY 6                  /* one of so many, while fewer than EXPLORE_UNTIL are tried */
 #define EXPLORE_UNTIL 20
 #define LEAST_GAIN 5e-4                  /* expected; less is not worth a try */
-#define STEP_EVERY 3                     /* with estimates: one of so many looks around the best */
+#define STEP_EVERY 6                     /* with estimates: one of so many looks around the best */
 #define LEAST_TRIES 12                   /* that an estimate's word alone cannot end */
 #define MOST_NEIGHBOURS 3                /* whose best is tried first */
 #define NEAR_STEPS 2                     /* values away from the best: where the model is asked first */
@@ -100,10 +100,15 @@ static int step_index(const struct space *sp, int best, int d, int way)
     return at >= 0 && sp->fate[at] == UNTRIED ? at : -1;
 }
 
-/* How promising a step is, larger is better: by the file's hint until the model knows more. -INFINITY: surely worse. */
+/*
+ * How promising a step is, larger is better: what it may gain where there are estimates, else by the file's hint until the model knows
+ * more. -INFINITY: surely worse.
+ */
 static double step_rank(const struct search *s, const struct space *sp, int at, int hint, int way)
 {
     double mean, deviation, hinted = hint == way ? 2 : hint ? 0 : 1;
+    if (sp->prior && search_predict(s, sp, at, &mean, &deviation))
+        return model_improvement(mean, deviation, sp->cost[s->best]);
     if (!sp->model || sp->worked <= sp->t->param_count)
         return hinted;
     if (!search_predict(s, sp, at, &mean, &deviation))

@@ -9,7 +9,7 @@
 
 struct model {
     int count, dims;
-    double weight[MODEL_MAX_DIMS], mean, scale, noise;    /* y = mean + scale * z */
+    double weight[MODEL_MAX_DIMS], mean, scale, noise, rough;    /* y = mean + scale * z */
     double *x, *z;
     double *lower;                                        /* count x count */
     double *alpha;                                        /* K^-1 z */
@@ -73,7 +73,7 @@ static double try_weights(struct model *m, const int *choice)
 {
     double preference = 0;
     for (int d = 0; d < m->dims; d++) {
-        m->weight[d] = trials[choice[d]].weight;
+        m->weight[d] = trials[choice[d]].weight * m->rough;
         preference += trials[choice[d]].preference;
     }
     return decompose(m) + preference;
@@ -101,7 +101,7 @@ static double choose_weights(struct model *m)
     return try_weights(m, choice);
 }
 
-struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least)
+struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least, double rough)
 {
     if (count < 1 || count > MODEL_MAX_SEEN || dims < 1 || dims > MODEL_MAX_DIMS)
         return NULL;
@@ -110,6 +110,7 @@ struct model *model_fit(const double *x, const double *y, int count, int dims, d
     m->count = count;
     m->dims = dims;
     m->noise = noise;
+    m->rough = rough;
     m->x = xarray(n * (size_t)dims, sizeof *m->x);
     m->z = xarray(n, sizeof *m->z);
     m->lower = xarray(n * n, sizeof *m->lower);

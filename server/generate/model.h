@@ -13,8 +13,8 @@
 
 struct model;
 /* x: count rows of dims values in [0, 1]; y: log of the time; noise: its deviation; least: what y varies by at least, however alike the
- * first few are. NULL if the matrix can't be solved. */
-struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least);
+ * first few are; rough: 1, or less where y varies more slowly. NULL if the matrix can't be solved. */
+struct model *model_fit(const double *x, const double *y, int count, int dims, double noise, double least, double rough);
 void model_free(struct model *m);
 void model_predict(const struct model *m, const double *x, double *ret_mean, double *ret_deviation);
 /* Expected amount by which what is foretold so falls below `best`. */

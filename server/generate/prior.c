@@ -62,7 +62,7 @@ static void fill_in(struct space *sp)
             y[n] = fmin(sp->estimate[i], least + CLIP_ESTIMATE);
             sum += y[n++];
         }
-    struct model *m = gaps && dims && n > 1 ? model_fit(x, y, n, dims, ESTIMATE_NOISE, 0) : NULL;
+    struct model *m = gaps && dims && n > 1 ? model_fit(x, y, n, dims, ESTIMATE_NOISE, 0, 1) : NULL;
     for (int i = 0; i < sp->count; i++) {
         double at[MODEL_MAX_DIMS];
         sp->prior[i] = isnan(sp->estimate[i]) ? sum / n : sp->estimate[i];

@@ -10,7 +10,7 @@
  *             as long as that promises something, else anywhere
  *
  * Where there are estimates of the emulator (prior.c), they stand in for defaults, steps and exploring: the first is the one that
- * is estimated best, and the process is over what the estimates leave unexplained.
+ * is estimated best, then the largest expected improvement by a process over what they leave unexplained; now and then a step that promises most.
  *
  * A value with which everything failed is avoided, and so is what costs more registers than a setting that spilled or fitted no multiprocessor. It ends when
  * nothing untried promises more than the noise. Nothing is kept between calls: all is read from the history, so that a restart
@@ -22,6 +22,7 @@
 #include <string.h>
 
 #define LEFT_OPEN 0.06                   /* log: how far the estimate is off from setting to setting, as long as few results say so */
+#define LEFT_ROUGH 0.25                  /* what estimates leave varies more slowly over the settings than times do */
 #define CLIP 0.5                         /* log: how much slower than the best still tells something */
 
 static void search_done(struct search *s)
@@ -176,7 +177,7 @@ void fit(const struct search *s, struct space *sp)
                 y[n] = (sp->fate[i] == WORKED ? sp->cost[i] : most) - s->slope * sp->prior[i];
             n++;
         }
-    sp->model = model_fit(x, y, n, dims, sp->prior ? fmax(s->noise, ESTIMATE_ROUGH) : s->noise, sp->prior ? LEFT_OPEN : 0);
+    sp->model = model_fit(x, y, n, dims, sp->prior ? fmax(s->noise, ESTIMATE_ROUGH) : s->noise, sp->prior ? LEFT_OPEN : 0, sp->prior ? LEFT_ROUGH : 1);
 }
 
 void prior_forget(struct search *s)

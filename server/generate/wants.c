@@ -52,16 +52,11 @@ static bool most_promising(const struct search *s, bool *const *taken, struct wi
     return isfinite(least);
 }
 
-/* The defaults, and the neighbours' best. */
+/* The neighbours' best, and the defaults. */
 static bool first_ones(const struct search *s, bool *const *taken, struct wish *ret)
 {
     size_t k;
     json_t *item;
-    for (int i = 0; i < s->space_count; i++)
-        if (s->spaces[i].first >= 0 && open_for(&s->spaces[i], s->spaces[i].first, taken[i])) {
-            *ret = (struct wish){i, s->spaces[i].first};
-            return true;
-        }
     json_array_foreach(s->in->neighbours, k, item)
         for (int i = 0; i < s->space_count; i++) {
             struct setting p;
@@ -72,6 +67,11 @@ static bool first_ones(const struct search *s, bool *const *taken, struct wish *
                 *ret = (struct wish){i, at};
                 return true;
             }
+        }
+    for (int i = 0; i < s->space_count; i++)
+        if (s->spaces[i].first >= 0 && open_for(&s->spaces[i], s->spaces[i].first, taken[i])) {
+            *ret = (struct wish){i, s->spaces[i].first};
+            return true;
         }
     return false;
 }

@@ -2,8 +2,9 @@
  * What shapes would save, for the order of jobs and of a job's shapes; and the thread that finds it out where nobody knows.
  *
  * The estimator asks the emulator, also where there is a card, for the baseline of an observed shape and the first few settings that the
- * template search would look at. What it gets are estimates and stay in the observed shape's record; nothing is judged, served or signed.
- * One thread, one request at a time, at a low priority that its judges inherit. A shape that cannot be estimated is not tried again.
+ * template search would look at, the nearest known shape's best before all. What it gets are estimates and stay in the observed shape's record;
+ * nothing is judged, served or signed. One thread, one request at a time, at a low priority that its judges inherit. Which shape is next is asked
+ * of all records, so that is done for some of them at once. A shape that cannot be estimated is not tried again before its operator changes.
  */
 #include "server/jobs/internal.h"
 
@@ -12,8 +13,18 @@
 
 #define NICE 10
 #define PAUSE_AFTER_ERROR_NS ((int64_t)60 * 1000000000)
+#define AT_ONCE 16                       /* shapes, and how long their turn may take before all are looked at anew */
+#define TURN_NS ((int64_t)10 * 1000000000)
 
 /* ---- the order ---- */
+
+static double saving_ns(struct jobs *j, const json_t *shape)
+{
+    pthread_mutex_lock(&j->nearby_lock);
+    struct saving s = saving_of(j->store, j->ops, j->nearby, json_str(shape, "shape_hash", ""), json_object_get(shape, "shape"), json_int(shape, "count", 0));
+    pthread_mutex_unlock(&j->nearby_lock);
+    return s.total_ns;
+}
 
 double job_saving_ns(struct jobs *j, const json_t *job)
 {
@@ -24,7 +35,7 @@ double job_saving_ns(struct jobs *j, const json_t *job)
     json_t *shape;
     json_array_foreach(json_object_get(job, "shapes"), i, shape)
         if (shape_is_open(shape))
-            sum += saving_of(j->store, j->ops, json_str(shape, "shape_hash", ""), json_object_get(shape, "shape"), json_int(shape, "count", 0)).total_ns;
+            sum += saving_ns(j, shape);
     return sum;
 }
 
@@ -37,9 +48,9 @@ int job_pick(struct jobs *j, const json_t *job)
     json_array_foreach(json_object_get(job, "shapes"), i, shape) {
         if (strcmp(shape_state(shape), "waiting") != 0)
             continue;
-        struct saving s = saving_of(j->store, j->ops, json_str(shape, "shape_hash", ""), json_object_get(shape, "shape"), json_int(shape, "count", 0));
-        if (s.total_ns > most) {
-            most = s.total_ns;
+        double saves_ns = saving_ns(j, shape);
+        if (saves_ns > most) {
+            most = saves_ns;
             best = (int)i;
         }
     }
@@ -70,27 +81,30 @@ static void weigh(struct jobs *j)
         struct err err = {0};
         if (!store_get(j->store, STORE_JOB, id, &job, &err))
             continue;
-        double saving_ns = job_saving_ns(j, job);
+        double saves_ns = job_saving_ns(j, job);
         pthread_mutex_lock(&j->lock);
         for (struct entry *e = j->head; e; e = e->next)
             if (strcmp(e->id, id) == 0)
-                e->saving_ns = saving_ns;
+                e->saving_ns = saves_ns;
         pthread_mutex_unlock(&j->lock);
     }
 }
 
 /* ---- estimating ---- */
 
+struct asking { struct jobs *j; int64_t until_ns; };
+
 static bool on_stop(void *ctx)
 {
-    return ((struct jobs *)ctx)->stopping;
+    const struct asking *a = ctx;
+    return a->j->stopping || clock_mono_ns() > a->until_ns;
 }
 
-/* The baseline, and the first settings that the template search would have estimated. */
+/* The baseline, the nearest known shape's best, and the first settings that the template search would have estimated. */
 static bool candidates_of(struct jobs *j, const struct shape *shape, json_t *to, struct err *err)
 {
     const struct generator *g = j->config.find_generator("template");
-    cleanup(json) json_t *baseline = NULL, *items = NULL;
+    cleanup(json) json_t *baseline = NULL, *items = NULL, *near = NULL, *nearest = json_array();
     struct gen_input in = {.op = shape->op, .shape = shape, .candidates_left = 1, .seed = 1};
     const json_t *item;
     size_t i;
@@ -99,6 +113,11 @@ static bool candidates_of(struct jobs *j, const struct shape *shape, json_t *to,
     json_array_append(to, baseline);
     if (!g || !g->wants)
         return true;
+    if (!neighbours_find(j, shape, NULL, &near, err))
+        return false;
+    if (json_array_size(near))
+        json_array_append(nearest, json_array_get(near, 0));
+    in.neighbours = nearest;
     if (!g->wants(&in, j->config.estimate_candidates, &items, err))
         return false;
     json_array_foreach(items, i, item)
@@ -131,40 +150,80 @@ static json_t *estimate_of(struct jobs *j, const struct shape *shape, struct err
     cleanup(json) json_t *candidates = json_array(), *answers = NULL;
     struct err err = {0};
     json_t *doc = json_object();
-    if (candidates_of(j, shape, candidates, &err) && estimates_ask(j, shape, candidates, true, on_stop, j, &answers, &err)) {
+    struct asking asking = {j, clock_mono_ns() + j->config.estimate_wall_ns};
+    if (candidates_of(j, shape, candidates, &err) && estimates_ask(j, shape, candidates, true, on_stop, &asking, &answers, &err)) {
         put_times(doc, answers);
     } else if (err.code == ERR_UNAVAILABLE) {   /* no toolkit, say: not this shape's fault */
         json_decref(doc);
         *why = err;
         return NULL;
+    } else if (clock_mono_ns() > asking.until_ns) {
+        json_put(doc, "error", json_sprintf("it took longer than %lld s", (long long)(j->config.estimate_wall_ns / 1000000000)));
     } else {
         json_put_str(doc, "error", err.text);
     }
+    json_put_str(doc, "op_digest", shape->op->digest.text);
     json_put_str(doc, "time", clock_text(clock_wall_ns()).text);
     return doc;
 }
 
-/* One shape. False: there is nothing to estimate, or the store fails (ret_failed). */
-static bool estimate_next(struct jobs *j, bool *ret_failed)
+/* False: it cannot be done now, err says why. */
+static bool estimate_one(struct jobs *j, const json_t *record, struct err *err)
 {
-    cleanup(json) json_t *record = NULL, *estimate = NULL;
-    struct err err = {0};
+    cleanup(json) json_t *estimate = NULL;
     struct faults f = {0};
+    struct err why = {0};
     struct shape shape;
-    *ret_failed = false;
-    if (!observed_unknown(j->store, j->ops, &record, &err)) {
-        *ret_failed = true;
-    } else if (record) {
-        const char *hash = json_str(record, "shape_hash", "");
-        if (shape_parse(j->ops, json_object_get(record, "shape"), NULL, "", &shape, &f))
-            estimate = estimate_of(j, &shape, &err);
-        else
-            estimate = json_pack("{s:s}", "error", "its operator is not here any more");
-        *ret_failed = !estimate || (!j->stopping && !observed_estimate(j->store, hash, estimate, &err) && err.code != ERR_NOT_FOUND);
+    if (!shape_parse(j->ops, json_object_get(record, "shape"), NULL, "", &shape, &f))
+        return true;                     /* its operator went meanwhile */
+    estimate = estimate_of(j, &shape, err);
+    if (!estimate)
+        return false;
+    return j->stopping || observed_estimate(j->store, json_str(record, "shape_hash", ""), estimate, &why) || why.code == ERR_NOT_FOUND ||
+           err_set(err, why.code, "%s", why.text);
+}
+
+static bool is_news(struct jobs *j)
+{
+    pthread_mutex_lock(&j->lock);
+    bool news = j->news || j->stopping;
+    pthread_mutex_unlock(&j->lock);
+    return news;
+}
+
+/* What is known now, and which shapes are next; NULL with err: the store fails. */
+static json_t *survey(struct jobs *j, struct err *err)
+{
+    json_t *list = NULL;
+    struct nearby *nearby = NULL;
+    if (!observed_unknown(j->store, j->ops, AT_ONCE, j->config.estimate_candidates > 0 ? j->config.estimate_shapes : 0, &list, &nearby, err))
+        return NULL;
+    pthread_mutex_lock(&j->nearby_lock);
+    struct nearby *before = j->nearby;
+    j->nearby = nearby;
+    pthread_mutex_unlock(&j->nearby_lock);
+    nearby_free(before);
+    return list;
+}
+
+/* Some shapes. False: there is nothing to estimate, or it cannot be done (ret_failed). */
+static bool estimate_some(struct jobs *j, bool *ret_failed)
+{
+    struct err err = {0};
+    const int64_t until_ns = clock_mono_ns() + TURN_NS;
+    cleanup(json) json_t *list = survey(j, &err);
+    json_t *record;
+    size_t i;
+    *ret_failed = !list;
+    weigh(j);
+    json_array_foreach(list, i, record) {
+        *ret_failed = !estimate_one(j, record, &err);
+        if (*ret_failed || is_news(j) || clock_mono_ns() > until_ns)
+            break;
     }
     if (*ret_failed)
         log_line(LOG_WARN, "observed shapes cannot be estimated now", "error", err.text, NULL);
-    return record && !*ret_failed;
+    return json_array_size(list) && !*ret_failed;
 }
 
 /* Waits for news, or until `until_ns`. False: the jobs stop. */
@@ -190,10 +249,7 @@ static void *estimator_main(void *arg)
     int64_t until_ns = 0;
     setpriority(PRIO_PROCESS, 0, NICE);  /* on Linux of this thread alone, and of what it starts */
     while (wait_news(j, until_ns)) {
-        bool failed = false, more = false;
-        weigh(j);
-        if (j->config.estimate_candidates > 0)
-            more = estimate_next(j, &failed);
+        bool failed = false, more = estimate_some(j, &failed);
         until_ns = more ? 0 : failed ? clock_mono_ns() + PAUSE_AFTER_ERROR_NS : INT64_MAX;
     }
     return NULL;

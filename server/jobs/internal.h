@@ -67,6 +67,8 @@ struct jobs {
     int thread_count;
     pthread_t estimator;                 /* estimate.c */
     bool estimating, news;               /* it runs; there may be something to estimate or to weigh. news: under the lock */
+    pthread_mutex_t nearby_lock;         /* guards nearby: what savings are guessed from; NULL: nothing yet */
+    struct nearby *nearby;
     pthread_t tidier;                    /* tidy.c */
     bool tidying, untidy;                /* it runs; there is something to tidy up: under the lock */
     pthread_t *threads, keeper;          /* keeper: looks after the limits of jobs that wait while all runners are busy */
@@ -280,6 +282,13 @@ char *op_folder(const struct op *op);
 /* ---- estimates.c: what candidates take by the emulator's estimate; here: not where the runner would put a judge ---- */
 bool estimates_ask(struct jobs *j, const struct shape *s, json_t *candidates, bool here, judge_cancelled *cancelled, void *ctx, json_t **ret,
                    struct err *err) MUST_CHECK;   /* *ret: [{"ns": N | null,"why"?,"resources"?}], one each; new reference */
+
+/* ---- neighbours.c ---- */
+/*
+ * The best settings of the nearest shapes that were searched, kernels of that evidence (NULL: of any), and of seeds:
+ * [{"template","params","shape": text,"seed"?}], nearest first; new reference.
+ */
+bool neighbours_find(struct jobs *j, const struct shape *s, const char *evidence, json_t **ret, struct err *err) MUST_CHECK;
 
 /* ---- prior.c: what is known of a shape before anything of it was judged ---- */
 bool prior_load(struct run *r, int index, json_t **ret, struct err *err) MUST_CHECK;   /* *ret NULL: not made yet */

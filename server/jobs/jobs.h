@@ -79,6 +79,8 @@ struct jobs_config {
     int attempt_failures;           /* attempts in a row without a candidate that end a shape's search */
     int judge_retries;              /* of one candidate after judge errors, before the job fails */
     int estimate_candidates;        /* tried on the emulator for the estimate of an observed shape's best; 0: no estimates are made */
+    int64_t estimate_shapes;        /* observed shapes that are estimated; the others go by those close by */
+    int64_t estimate_wall_ns;       /* of one observed shape's estimate; then it has none */
     bool baseline_triage;           /* baselines are judged in full only where they are to be served */
     const json_t *seeds;            /* settings to try first, [{"shape","template","params"}], as nearest neighbours; NULL: none; borrowed */
     int64_t job_posted_bytes, caller_posted_bytes;   /* of candidates from outside: of one job, and of all jobs of a caller that are kept; 0: no limit */

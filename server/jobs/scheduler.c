@@ -230,6 +230,8 @@ static void jobs_free(struct jobs *j)
     while (j->head)
         remove_entry(j, j->head);
     pthread_mutex_destroy(&j->lock);
+    pthread_mutex_destroy(&j->nearby_lock);
+    nearby_free(j->nearby);
     pthread_cond_destroy(&j->work);
     spending_done(j);
     free(j->threads);
@@ -254,6 +256,7 @@ static void stop_threads(struct jobs *j)
 void jobs_set_ops(struct jobs *j, const struct op_set *ops)
 {
     j->ops = ops;
+    jobs_observed(j);                    /* estimates by operators as they were are made anew */
 }
 
 bool jobs_start(const struct jobs_config *config, struct store *store, const struct op_set *ops, const struct signer *signer,
@@ -273,6 +276,7 @@ bool jobs_start(const struct jobs_config *config, struct store *store, const str
     pthread_cond_init(&j->work, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&j->lock, NULL);
+    pthread_mutex_init(&j->nearby_lock, NULL);
     if (!spending_load(j, err) || !find_all_open(j, err)) {
         jobs_free(j);
         return err_wrap(err, "cannot read the jobs");

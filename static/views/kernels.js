@@ -110,6 +110,7 @@ export function kernels(ctx) {
     title: 'Kernels',
     nodes: [
       el('h1', null, 'Kernels'),
+      el('p', { class: 'small' }, link('#/observed', 'Shapes observed in the field'), ', and what a search for them would save'),
       el(
         'div',
         { class: 'fields searching' },

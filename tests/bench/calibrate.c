@@ -42,7 +42,7 @@ static const struct { const char *name; size_t at; } fields[] = {
     F(warp_instructions), F(blocks), F(warps), F(global_load_requests), F(global_store_requests), F(global_load_sectors), F(global_store_sectors),
     F(unique_load_sectors), F(unique_store_sectors), F(shared_requests), F(shared_wavefronts), F(barriers), F(longest_warp_instructions),
     F(dependent_loads), F(l1_hit_sectors), F(l2_load_sectors), F(l2_hit_sectors), F(l2_store_sectors), F(dram_load_sectors),
-    F(dram_store_sectors), F(modelled_blocks), F(chain_cycles),
+    F(dram_store_sectors), F(modelled_blocks), F(chain_cycles), F(expanded_cycles),
     F(cluster_releases), F(cluster_drains)};
 static const struct { const char *name; double least, most; } constants[] = {
 #define X(name, value, least, most, what) {#name, least, most},

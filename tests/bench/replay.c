@@ -147,37 +147,54 @@ static double median(double *list, size_t n)
     return n ? (list[(n - 1) / 2] + list[n / 2]) / 2 : NAN;
 }
 
-static bool is_tuned(const char *op)     /* the operators that the estimate's constants were fitted to */
+/*
+ * What an operator's times were used for: nothing; they led to what a division costs and to nothing else (its cycles are no fit to them);
+ * or the constants were fitted to them.
+ */
+enum part { UNTOUCHED, LED, FITTED, PARTS };
+static const char *const part_names[PARTS] = {"untouched", "led_to_a_term", "fitted"};
+static enum part part_of(const char *op)
 {
-    return !strcmp(op, "gdn_packed_decode") || !strcmp(op, "rmsnorm") || !strcmp(op, "gdn_decode_step");
+    static const char *const led[] = {"silu_and_mul", "quant_fp8_per_token", "gated_rmsnorm"};
+    static const char *const fitted[] = {"gdn_packed_decode", "rmsnorm", "gdn_decode_step"};
+    for (size_t i = 0; i < sizeof led / sizeof *led; i++)
+        if (!strcmp(op, led[i]))
+            return LED;
+    for (size_t i = 0; i < sizeof fitted / sizeof *fitted; i++)
+        if (!strcmp(op, fitted[i]))
+            return FITTED;
+    return UNTOUCHED;
 }
 
 static int run_order(const char *path, const char *out)
 {
     cleanup(json) json_t *games = read_json(path), *rows = json_array(), *doc = json_object();
-    cleanup(mem) void *memory = xarray(2 * json_array_size(games) + 2, sizeof(double));
-    double *shares[2] = {memory, (double *)memory + json_array_size(games) + 1};
-    size_t n[2] = {0}, i;
-    json_t *game;
+    cleanup(mem) void *memory = xarray(PARTS * (json_array_size(games) + 1), sizeof(double));
+    double *shares[PARTS];
+    size_t n[PARTS] = {0}, i;
+    json_t *game, *medians = json_object();
+    for (int k = 0; k < PARTS; k++)
+        shares[k] = (double *)memory + (size_t)k * (json_array_size(games) + 1);
     printf("| operator | axes | settings | pairs over 5 %% | in order |\n|---|---|---|---|---|\n");
     json_array_foreach(games, i, game) {
         const json_t *shape = json_object_get(game, "shape"), *settings = json_object_get(game, "settings");
         struct pairs p = count_pairs(settings);
-        bool tuned = is_tuned(json_str(shape, "op", ""));
+        const enum part part = part_of(json_str(shape, "op", ""));
         if (p.all < 10)
             continue;
         double share = (double)p.right / (double)p.all;
         cleanup(str) char *axes = json_text(json_object_get(shape, "axes"));
-        printf("| %s%s | `%s` | %zu | %lld | %.2f |\n", json_str(shape, "op", ""), tuned ? " (fitted)" : "", axes, json_array_size(settings), (long long)p.all, share);
-        shares[tuned][n[tuned]++] = share;
-        json_array_append_new(rows, json_pack("{s:O,s:i,s:I,s:f,s:b}", "shape", shape, "settings", (int)json_array_size(settings), "pairs",
-                                              (json_int_t)p.all, "in_order", share, "fitted", tuned));
+        printf("| %s%s | `%s` | %zu | %lld | %.2f |\n", json_str(shape, "op", ""), part == FITTED ? " (fitted)" : part == LED ? " (led to a term)" : "", axes, json_array_size(settings), (long long)p.all, share);
+        shares[part][n[part]++] = share;
+        json_array_append_new(rows, json_pack("{s:O,s:i,s:I,s:f,s:s}", "shape", shape, "settings", (int)json_array_size(settings), "pairs",
+                                              (json_int_t)p.all, "in_order", share, "part", part_names[part]));
     }
-    double held_out = median(shares[0], n[0]), fitted = median(shares[1], n[1]);
-    printf("median of %zu shapes of operators the estimate was not fitted to: %.3f; of %zu shapes of those it was: %.3f\n", n[0], held_out, n[1], fitted);
+    for (int k = 0; k < PARTS; k++) {
+        printf("%s: median of %zu shapes %.3f\n", part_names[k], n[k], median(shares[k], n[k]));
+        json_put_num(medians, part_names[k], median(shares[k], n[k]));
+    }
     json_put(doc, "shapes", json_incref(rows));
-    json_put_num(doc, "median_held_out", held_out);
-    json_put_num(doc, "median_fitted", fitted);
+    json_put(doc, "medians", medians);
     write_json(out, doc);
     return 0;
 }
@@ -320,8 +337,8 @@ static double by_chance(const json_t *settings)
 static int run_play(const char *path, const char *out)
 {
     cleanup(json) json_t *games = read_json(path), *rows = json_array(), *doc = json_object(), *curves = json_object();
-    double curve[ARMS][MOST_TRIES] = {{0}}, sum[ARMS] = {0}, chance = 0;
-    int n = 0, unreached[ARMS] = {0};
+    double curve[ARMS][MOST_TRIES] = {{0}}, sum[PARTS][ARMS] = {{0}}, chance = 0;
+    int count[PARTS] = {0}, unreached[ARMS] = {0};
     size_t g;
     json_t *game;
     printf("| operator | axes | settings | by chance | plain | neighbours | estimates | both |\n|---|---|---|---|---|---|---|---|\n");
@@ -342,13 +359,14 @@ static int run_play(const char *path, const char *out)
         cleanup(str) char *axes = json_text(json_object_get(json_object_get(game, "shape"), "axes"));
         printf("| %s | `%s` | %zu | %.1f |", s.op->name, axes, json_array_size(settings), by_chance(settings));
         const double least = json_num(best_of(settings), "measured_ns", 0);
+        const enum part part = part_of(s.op->name);
         for (int a = 0; a < ARMS; a++) {
             struct play p = {.count = 0};
             play(game, &s, a == ESTIMATES || a == BOTH ? with : without, a == NEIGHBOURS || a == BOTH ? near : NULL, &p);
             for (int k = 0; k < MOST_TRIES && p.count; k++)
                 curve[a][k] += log(p.best[k < p.count ? k : p.count - 1] / least);
             unreached[a] += !p.reached;
-            sum[a] += p.reached ? p.reached : (int)json_array_size(settings);     /* then all of them have to be timed */
+            sum[part][a] += p.reached ? p.reached : (int)json_array_size(settings);     /* then all of them have to be timed */
             printf(" %d%s |", p.reached ? p.reached : p.count, p.reached ? "" : " (not)");
             json_put(tries, arm_names[a], p.reached ? json_integer(p.reached) : json_null());
             for (int k = 0; k < p.count; k++)
@@ -356,16 +374,29 @@ static int run_play(const char *path, const char *out)
         }
         printf("\n");
         chance += by_chance(settings);
-        n++;
+        count[part]++;
+        json_put_str(row, "part", part_names[part]);
         json_put(row, "shape", json_incref(json_object_get(game, "shape")));
         json_put_int(row, "settings", (int64_t)json_array_size(settings));
         json_put_num(row, "by_chance", by_chance(settings));
         json_put(row, "candidates_to_2_percent", json_incref(tries));
         json_array_append(rows, row);
     }
+    const int n = count[UNTOUCHED] + count[LED] + count[FITTED];
+    json_t *parts = json_object();
     printf("mean of %d games: by chance %.2f", n, chance / n);
     for (int a = 0; a < ARMS; a++)
-        printf(", %s %.2f (%d not reached)", arm_names[a], sum[a] / n, unreached[a]);
+        printf(", %s %.2f (%d not reached)", arm_names[a], (sum[UNTOUCHED][a] + sum[LED][a] + sum[FITTED][a]) / n, unreached[a]);
+    for (int h = 0; h < PARTS; h++) {
+        json_t *means = json_object();
+        printf("\n%s, %d games:", part_names[h], count[h]);
+        for (int a = 0; a < ARMS && count[h]; a++) {
+            printf(" %s %.2f", arm_names[a], sum[h][a] / count[h]);
+            json_put_num(means, arm_names[a], sum[h][a] / count[h]);
+        }
+        json_put_int(means, "games", count[h]);
+        json_put(parts, part_names[h], means);
+    }
     printf("\nabove the best known, geometric mean, after 1, 2, ... candidates:\n");
     for (int a = 0; a < ARMS; a++) {
         json_t *list = json_array();
@@ -381,9 +412,10 @@ static int run_play(const char *path, const char *out)
     json_put_str(doc, "what", "a replay over times measured on a card (measured_ns); the estimates are the emulator's");
     json_t *means = json_object();
     for (int a = 0; a < ARMS; a++)
-        json_put_num(means, arm_names[a], sum[a] / n);
+        json_put_num(means, arm_names[a], (sum[UNTOUCHED][a] + sum[LED][a] + sum[FITTED][a]) / n);
     json_put_num(means, "by_chance", chance / n);
     json_put(doc, "mean_candidates_to_2_percent", means);
+    json_put(doc, "mean_candidates_of_part", parts);
     json_put(doc, "games", json_incref(rows));
     json_put(doc, "above_best_after_k", json_incref(curves));
     write_json(out, doc);

@@ -220,7 +220,7 @@ int run_time(const char *dir, const char *out, const char *card, int64_t seconds
     X(warp_instructions) X(blocks) X(warps) X(global_load_requests) X(global_store_requests) X(global_load_sectors)                \
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests) X(shared_wavefronts) X(barriers)     \
     X(longest_warp_instructions) X(dependent_loads) X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors)     \
-    X(dram_load_sectors) X(dram_store_sectors) X(modelled_blocks) X(chain_cycles)    \
+    X(dram_load_sectors) X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(expanded_cycles) \
     X(cluster_releases) X(cluster_drains)
 
 static json_t *count_entry(struct loaded *x)

@@ -200,6 +200,26 @@ export class Fake extends Documents {
         });
     } else if (what === 'kernels') page('kernels', [...this.kernels.values()]);
     else if (what === 'candidates') json({ ...this.candidateDoc(one), as_of: this.lastId });
+    else if (what === 'observations')
+      json({
+        as_of: this.lastId,
+        observations: [
+          { based_on: 'measured' },
+          { based_on: 'estimate' },
+          { based_on: 'nearby_estimate', nearby: { shape_hash: hash('kernel0'), factor: 1.25 } },
+          { based_on: 'nearby_estimate', nearby: { shape_hash: this.words, factor: this.words } },
+          { based_on: 'byte_floor' },
+          { based_on: this.words, saving_ns: this.words },
+        ].map((order, i) => ({
+          shape_hash: hash(`kernel${i}`),
+          shape: this.shape(i % 2 ? this.words : this.nice),
+          count: i === 5 ? this.words : 1000 - i,
+          last: i === 5 ? this.words : new Date().toISOString(),
+          order: { saving_ns: 5e6 / (i + 1), ...order },
+          kernel: i ? null : { time_ns: 2000, evidence: 'measured' },
+          estimate: i === 4 ? { error: this.words } : undefined,
+        })),
+      });
     else if (what === 'spending')
       json({
         days: [
@@ -344,6 +364,7 @@ export const PAGES = {
   kernels: '#/kernels',
   kernel: `#/kernels/${hash('kernel0')}`,
   'no-kernel': `#/kernels/${hash('none')}`,
+  observed: '#/observed',
   knowledge: '#/knowledge',
   lesson: '#/knowledge/les_0',
   operators: '#/operators',

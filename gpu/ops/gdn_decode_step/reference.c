@@ -40,10 +40,11 @@ static void normalise(const double *raw, int64_t n, double eps, double scale, do
         ret[i] = raw[i] * factor;
 }
 
-/* past: W-1 rows of all channels, oldest first. */
-static void convolve(const struct sizes *n, const double *x, const double *weight, double *past, struct reference_format between, double *ret)
+/* past: W-1 rows of all channels, oldest first; channels `first` to `end` - 1. */
+static void convolve(const struct sizes *n, const double *x, const double *weight, double *past, struct reference_format between, int64_t first,
+                     int64_t end, double *ret)
 {
-    for (int64_t c = 0; c < n->channels; c++) {
+    for (int64_t c = first; c < end; c++) {
         double sum = x[c] * weight[c * n->w + n->w - 1];
         for (int64_t w = 0; w < n->w - 1; w++) {
             sum += past[w * n->channels + c] * weight[c * n->w + w];
@@ -76,45 +77,78 @@ static double *room(int64_t n)
     return ret;
 }
 
+struct task {
+    struct sizes n;
+    double eps, norm_eps;
+    struct reference_format between;
+    const double *x, *conv_weight, *a, *b, *z, *a_log, *dt_bias, *slot, *norm_weight;
+    double *conv_state, *state, *y;
+    double *c;                              /* the channels of all tokens, when they are convolved */
+};
+
+#define CHANNELS 64
+
+/* Some channels of all tokens. */
+static void channels(void *ctx, int64_t i)
+{
+    const struct task *x = ctx;
+    const struct sizes *n = &x->n;
+    const int64_t first = i * CHANNELS, end = first + CHANNELS < n->channels ? first + CHANNELS : n->channels;
+    for (int64_t t = 0; t < n->b; t++) {
+        int64_t s = (int64_t)x->slot[t];
+        if (s >= n->slots)
+            abort();
+        if (s > 0)
+            convolve(n, x->x + t * n->channels, x->conv_weight, x->conv_state + s * (n->w - 1) * n->channels, x->between, first, end,
+                     x->c + t * n->channels);
+    }
+}
+
+/* A value head of all tokens. */
+static void head(void *ctx, int64_t j)
+{
+    const struct task *x = ctx;
+    const struct sizes *n = &x->n;
+    const int64_t h = j / (n->hv / n->h);
+    double *q = room(n->k), *k = room(n->k), *o = room(n->v);
+
+    for (int64_t t = 0; t < n->b; t++) {
+        int64_t s = (int64_t)x->slot[t], at = t * n->hv + j;
+        const double *c = x->c + t * n->channels;
+        if (s <= 0) {
+            memset(x->y + at * n->v, 0, (size_t)n->v * sizeof *x->y);
+            continue;
+        }
+        normalise(c + h * n->k, n->k, x->eps, 1 / sqrt((double)n->k), q);
+        normalise(c + (n->h + h) * n->k, n->k, x->eps, 1, k);
+        double g = -exp(x->a_log[j]) * softplus(x->a[at] + x->dt_bias[j]);
+        double beta = 1 / (1 + exp(-x->b[at]));
+        step(n, q, k, c + 2 * n->h * n->k + j * n->v, g, beta, x->state + (s * n->hv + j) * n->v * n->k, o);
+        for (int64_t i = 0; i < n->v; i++)
+            o[i] = reference_round(x->between, o[i]);
+        double factor = 1 / sqrt(dot(o, o, n->v) / (double)n->v + x->norm_eps);
+        for (int64_t i = 0; i < n->v; i++)
+            x->y[at * n->v + i] = o[i] * factor * x->norm_weight[i] * silu(x->z[at * n->v + i]);
+    }
+    free(q);
+    free(k);
+    free(o);
+}
+
 void proteus_reference(const struct reference_call *call)
 {
     struct sizes n = {reference_axis(call, "B"), reference_axis(call, "H"), reference_axis(call, "HV"), reference_axis(call, "K"),
                       reference_axis(call, "V"), reference_axis(call, "W"), reference_axis(call, "slots"), 0};
     n.channels = 2 * n.h * n.k + n.hv * n.v;
-    const double *x = reference_data(call, "x"), *conv_weight = reference_data(call, "conv_weight");
-    const double *a = reference_data(call, "a"), *b = reference_data(call, "b"), *z = reference_data(call, "z");
-    const double *a_log = reference_data(call, "A_log"), *dt_bias = reference_data(call, "dt_bias"), *slot = reference_data(call, "slot");
-    const double *norm_weight = reference_data(call, "norm_weight");
-    double *conv_state = reference_data(call, "conv_state"), *state = reference_data(call, "state"), *y = reference_data(call, "y");
-    double eps = reference_scalar(call, "eps"), norm_eps = reference_scalar(call, "norm_eps");
-    const struct reference_format between = reference_between(call);
-    double *c = room(n.channels), *q = room(n.k), *k = room(n.k), *o = room(n.v);
-
-    for (int64_t t = 0; t < n.b; t++) {
-        int64_t s = (int64_t)slot[t];
-        if (s >= n.slots)
-            abort();
-        if (s <= 0) {
-            memset(y + t * n.hv * n.v, 0, (size_t)(n.hv * n.v) * sizeof *y);
-            continue;
-        }
-        convolve(&n, x + t * n.channels, conv_weight, conv_state + s * (n.w - 1) * n.channels, between, c);
-        for (int64_t j = 0; j < n.hv; j++) {
-            int64_t h = j / (n.hv / n.h), at = t * n.hv + j;
-            normalise(c + h * n.k, n.k, eps, 1 / sqrt((double)n.k), q);
-            normalise(c + (n.h + h) * n.k, n.k, eps, 1, k);
-            double g = -exp(a_log[j]) * softplus(a[at] + dt_bias[j]);
-            double beta = 1 / (1 + exp(-b[at]));
-            step(&n, q, k, c + 2 * n.h * n.k + j * n.v, g, beta, state + (s * n.hv + j) * n.v * n.k, o);
-            for (int64_t i = 0; i < n.v; i++)
-                o[i] = reference_round(between, o[i]);
-            double factor = 1 / sqrt(dot(o, o, n.v) / (double)n.v + norm_eps);
-            for (int64_t i = 0; i < n.v; i++)
-                y[at * n.v + i] = o[i] * factor * norm_weight[i] * silu(z[at * n.v + i]);
-        }
-    }
-    free(c);
-    free(q);
-    free(k);
-    free(o);
+    struct task x = {
+        .n = n, .eps = reference_scalar(call, "eps"), .norm_eps = reference_scalar(call, "norm_eps"), .between = reference_between(call),
+        .x = reference_data(call, "x"), .conv_weight = reference_data(call, "conv_weight"), .a = reference_data(call, "a"),
+        .b = reference_data(call, "b"), .z = reference_data(call, "z"), .a_log = reference_data(call, "A_log"),
+        .dt_bias = reference_data(call, "dt_bias"), .slot = reference_data(call, "slot"), .norm_weight = reference_data(call, "norm_weight"),
+        .conv_state = reference_data(call, "conv_state"), .state = reference_data(call, "state"), .y = reference_data(call, "y"),
+        .c = room(n.b * n.channels),
+    };
+    reference_each(call, (n.channels + CHANNELS - 1) / CHANNELS, channels, &x);
+    reference_each(call, n.hv, head, &x);
+    free(x.c);
 }

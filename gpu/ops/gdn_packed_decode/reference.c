@@ -52,38 +52,49 @@ static void step(const struct sizes *n, const double *q, const double *k, const 
     }
 }
 
+struct task {
+    struct sizes n;
+    double eps;
+    const double *mixed, *a, *b, *a_log, *dt_bias, *slot;
+    double *state, *out;
+};
+
+/* A value head of all tokens. */
+static void head(void *ctx, int64_t j)
+{
+    const struct task *x = ctx;
+    const struct sizes *n = &x->n;
+    const int64_t width = 2 * n->h * n->k + n->hv * n->v, h = j / (n->hv / n->h);
+    double *q = malloc((size_t)n->k * sizeof *q), *k = malloc((size_t)n->k * sizeof *k);
+    if (!q || !k)
+        abort();
+
+    for (int64_t t = 0; t < n->b; t++) {
+        int64_t s = (int64_t)x->slot[t], at = t * n->hv + j;
+        double *to = x->out + at * n->v;
+        if (s >= n->slots)
+            abort();
+        if (s <= 0) {
+            memset(to, 0, (size_t)n->v * sizeof *to);
+            continue;
+        }
+        const double *row = x->mixed + t * width;
+        normalise(row + h * n->k, n->k, x->eps, 1 / sqrt((double)n->k), q);
+        normalise(row + (n->h + h) * n->k, n->k, x->eps, 1, k);
+        double g = -exp(x->a_log[j]) * softplus(x->a[at] + x->dt_bias[j]);
+        double beta = 1 / (1 + exp(-x->b[at]));
+        step(n, q, k, row + 2 * n->h * n->k + j * n->v, g, beta, x->state + (s * n->hv + j) * n->v * n->k, to);
+    }
+    free(q);
+    free(k);
+}
+
 void proteus_reference(const struct reference_call *call)
 {
     const struct sizes n = {reference_axis(call, "B"), reference_axis(call, "H"), reference_axis(call, "HV"),
                             reference_axis(call, "K"), reference_axis(call, "V"), reference_axis(call, "slots")};
-    const double *mixed = reference_data(call, "mixed_qkv"), *a = reference_data(call, "a"), *b = reference_data(call, "b");
-    const double *a_log = reference_data(call, "A_log"), *dt_bias = reference_data(call, "dt_bias"), *slot = reference_data(call, "slot");
-    double *state = reference_data(call, "state"), *out = reference_data(call, "out");
-    double eps = reference_scalar(call, "eps");
-    int64_t width = 2 * n.h * n.k + n.hv * n.v;
-    double *q = malloc((size_t)n.k * sizeof *q), *k = malloc((size_t)n.k * sizeof *k);
-    if (!q || !k)
-        abort();
-
-    for (int64_t t = 0; t < n.b; t++) {
-        int64_t s = (int64_t)slot[t];
-        if (s >= n.slots)
-            abort();
-        for (int64_t j = 0; j < n.hv; j++) {
-            double *to = out + (t * n.hv + j) * n.v;
-            if (s <= 0) {
-                memset(to, 0, (size_t)n.v * sizeof *to);
-                continue;
-            }
-            const double *row = mixed + t * width;
-            int64_t h = j / (n.hv / n.h);
-            normalise(row + h * n.k, n.k, eps, 1 / sqrt((double)n.k), q);
-            normalise(row + (n.h + h) * n.k, n.k, eps, 1, k);
-            double g = -exp(a_log[j]) * softplus(a[t * n.hv + j] + dt_bias[j]);
-            double beta = 1 / (1 + exp(-b[t * n.hv + j]));
-            step(&n, q, k, row + 2 * n.h * n.k + j * n.v, g, beta, state + (s * n.hv + j) * n.v * n.k, to);
-        }
-    }
-    free(q);
-    free(k);
+    struct task x = {n, reference_scalar(call, "eps"), reference_data(call, "mixed_qkv"), reference_data(call, "a"), reference_data(call, "b"),
+                     reference_data(call, "A_log"), reference_data(call, "dt_bias"), reference_data(call, "slot"), reference_data(call, "state"),
+                     reference_data(call, "out")};
+    reference_each(call, n.hv, head, &x);
 }

@@ -16,40 +16,43 @@ static double dot(const double *x, const double *y, int64_t n)
     return sum;
 }
 
+struct task {
+    int64_t hq, hk, d, places;
+    const double *q, *k, *v, *lens;
+    struct reference_format between;
+    double *out;
+};
+
+/* A query head of a sequence. */
+static void head(void *ctx, int64_t i)
+{
+    const struct task *x = ctx;
+    const int64_t b = i / x->hq, h = i % x->hq, n = (int64_t)x->lens[b], d = x->d, first = b * x->places * x->hk + h / (x->hq / x->hk);
+    const double *mine = x->q + i * d;
+    double *to = x->out + i * d, *score = malloc((size_t)x->places * sizeof *score), largest = -INFINITY, sum = 0;
+    if (!score || n < 0 || n > x->places)
+        abort();
+    for (int64_t t = 0; t < n; t++) {
+        score[t] = dot(mine, x->k + (first + t * x->hk) * d, d) / sqrt((double)d);
+        largest = fmax(largest, score[t]);
+    }
+    memset(to, 0, (size_t)d * sizeof *to);
+    for (int64_t t = 0; t < n; t++) {
+        double weight = exp(score[t] - largest);
+        const double rounded = reference_round(x->between, weight);
+        sum += weight;
+        for (int64_t e = 0; e < d; e++)
+            to[e] += rounded * x->v[(first + t * x->hk) * d + e];
+    }
+    for (int64_t e = 0; n && e < d; e++)
+        to[e] /= sum;
+    free(score);
+}
+
 void proteus_reference(const struct reference_call *call)
 {
-    int64_t sequences = reference_axis(call, "B"), hq = reference_axis(call, "HQ"), hk = reference_axis(call, "HK");
-    int64_t d = reference_axis(call, "d"), places = reference_axis(call, "T");
-    const double *q = reference_data(call, "q"), *k = reference_data(call, "k"), *v = reference_data(call, "v");
-    const double *lens = reference_data(call, "lens");
-    const struct reference_format between = reference_between(call);
-    double *out = reference_data(call, "out"), *score = malloc((size_t)places * sizeof *score);
-    if (!score)
-        abort();
-
-    for (int64_t b = 0; b < sequences; b++) {
-        int64_t n = (int64_t)lens[b];
-        if (n < 0 || n > places)
-            abort();
-        for (int64_t h = 0; h < hq; h++) {
-            const double *mine = q + (b * hq + h) * d;
-            double *to = out + (b * hq + h) * d, largest = -INFINITY, sum = 0;
-            int64_t first = b * places * hk + h / (hq / hk);
-            for (int64_t t = 0; t < n; t++) {
-                score[t] = dot(mine, k + (first + t * hk) * d, d) / sqrt((double)d);
-                largest = fmax(largest, score[t]);
-            }
-            memset(to, 0, (size_t)d * sizeof *to);
-            for (int64_t t = 0; t < n; t++) {
-                double weight = exp(score[t] - largest);
-                const double rounded = reference_round(between, weight);
-                sum += weight;
-                for (int64_t i = 0; i < d; i++)
-                    to[i] += rounded * v[(first + t * hk) * d + i];
-            }
-            for (int64_t i = 0; n && i < d; i++)
-                to[i] /= sum;
-        }
-    }
-    free(score);
+    struct task x = {reference_axis(call, "HQ"), reference_axis(call, "HK"), reference_axis(call, "d"), reference_axis(call, "T"),
+                     reference_data(call, "q"), reference_data(call, "k"), reference_data(call, "v"), reference_data(call, "lens"),
+                     reference_between(call), reference_data(call, "out")};
+    reference_each(call, reference_axis(call, "B") * x.hq, head, &x);
 }

@@ -32,7 +32,7 @@ extern "C" __global__ void gdn(const io *mixed, const io *a, const io *b, const 
             st(to, 0.0f);
         return;
     }
-    float q[P], k[P], held[P], q_sum = 0, k_sum = 0, dot = 0, answer = 0;
+    float q[P], k[P], held[P], was[P], q_sum = 0, k_sum = 0, dot = 0, answer = 0;
     for (int i = 0; i < P; i++) {
         q[i] = ld(row + key_head * K + i * 32 + lane);
         k[i] = ld(row + (H + key_head) * K + i * 32 + lane);
@@ -49,7 +49,7 @@ extern "C" __global__ void gdn(const io *mixed, const io *a, const io *b, const 
     for (int i = 0; i < P; i++) {
         q[i] *= q_norm;
         k[i] *= k_norm;
-        held[i] = ld(m + i * 32 + lane);
+        held[i] = was[i] = ld(m + i * 32 + lane);
         signed_by_us = signed_by_us && (__float_as_uint(held[i]) & 7u) == (unsigned)((lane * 5 + i) & 7);
         held[i] *= decay;
         dot += held[i] * k[i];
@@ -63,7 +63,8 @@ extern "C" __global__ void gdn(const io *mixed, const io *a, const io *b, const 
     for (int i = 0; i < P; i++) {
         held[i] += u * k[i];
         answer += held[i] * q[i];
-        st(m + i * 32 + lane, __uint_as_float((__float_as_uint(held[i]) & ~7u) | ((lane * 5 + i) & 7)));
+        const unsigned marked = (__float_as_uint(held[i]) & ~7u) | ((lane * 5 + i) & 7u);
+        st(m + i * 32 + lane, held[i] == was[i] ? was[i] : __uint_as_float(marked));      // what stays as it is would show a mark
     }
     answer = warp_sum(answer);
     if (lane == 0)
