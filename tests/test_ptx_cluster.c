@@ -214,6 +214,7 @@ static void addresses(void)
 #define GET "ld.shared.u32 %r13, [%r10];"
 static uint32_t thread_of(const struct shape *s, uint32_t i) { return i % s->block; }
 static uint32_t twice_thread(const struct shape *s, uint32_t i) { return i % s->block * 2; }
+static uint32_t thirteen_thread(const struct shape *s, uint32_t i) { return i % s->block * 13; }
 
 static void copies(void)
 {
@@ -246,6 +247,11 @@ static void copies(void)
     found(&plain, BULK_INIT EXPECT "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r11], %r1, [%r14];" GET OUT SYNC, PTX_UNINITIALISED, PTX_RACE, "shared");
     found(&plain, BULK_INIT EXPECT "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%r11], %rd1, [%r14];" WAIT, PTX_MISALIGNED, PTX_MISALIGNED, "shared");
     clean(&plain, "st.shared.u32 [%r10], %r1;" BULK_INIT EXPECT "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r11], %r1, [%r14];" WAIT GET OUT SYNC, twice_thread);
+    /* 12288 of them before anybody looks */
+    static const struct shape sixteen = {{16, 1, 1}, 64, {16, 1, 1}, ""};
+    clean(&sixteen, "st.shared.u32 [%r10], %r1;" BULK_INIT "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [m], 3072; mov.u32 %r16, 0;"
+          "L: red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r11], %r1, [%r14]; add.u32 %r16, %r16, 1; setp.lt.u32 %p3, %r16, 12; @%p3 bra L;" SYNC WAIT GET OUT SYNC,
+          thirteen_thread);
 }
 
 /* Ranks and coordinates in three dimensions, as the grid's blocks see them. */

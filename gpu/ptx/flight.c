@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define MOST_FLIGHTS 8192u
+#define MOST_FLIGHTS 32768u           /* the threads of a large cluster that send each other some numbers each */
 #define MOST_FLIGHT_BYTES (UINT64_C(64) << 20)
 #define MOST_VAIN 2
 
@@ -179,18 +179,20 @@ static bool flight_done(struct flight *f)
 
 bool flight_observe(struct warp *w, struct block *home, struct mbarrier *b)
 {
-    struct cluster *c = w->block->cluster;
-    for (uint32_t n = 0; n < c->flights.count;) {
-        struct flight *f = &c->flights.items[n];
-        if (!targets(f, home, b) || !f->landed || f->phase == b->phase) {
-            n++;
+    struct flights *all = &w->block->cluster->flights;
+    uint32_t kept = 0;
+    bool fine = true;
+    for (uint32_t n = 0; n < all->count; n++) {
+        struct flight *f = &all->items[n];
+        if (fine && targets(f, home, b) && f->landed && f->phase != b->phase && (fine = flight_done(f))) {
+            all->bytes -= f->bytes;
+            free(f->data);
             continue;
         }
-        if (!flight_done(f))
-            return false;
-        flight_remove(c, n);
+        all->items[kept++] = *f;
     }
-    return true;
+    all->count = kept;
+    return fine;
 }
 
 /* Global memory is written up to now: who is ordered behind the issue only comes too early. */

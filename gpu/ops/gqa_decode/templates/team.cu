@@ -21,7 +21,6 @@ static_assert(D % 64 == 0 && PLACES % 32 == 0, "the template's constraints");
 #define ENOUGH 8.0f                                       // how far (powers of 2) scores may pass what they are measured from
 
 using io_t = DTYPE_io;
-
 template <class T> __device__ __forceinline__ void multiply(float *c, const unsigned *a, unsigned b0, unsigned b1);
 template <class T> __device__ __forceinline__ unsigned pack(float low, float high);
 #define WITH_TYPE(T, NAME)                                                                                                         \
@@ -96,6 +95,7 @@ __device__ __forceinline__ void fetch(unsigned slot, unsigned full, const io_t *
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(slot + (first + r) * ROW * 2),
                      "l"(from + (long long)(place + first + r) * HK * D), "r"(D * 2), "r"(full) : "memory");
     };
+    __syncwarp();                                         // all have seen it empty: without rows to wait for, its next phase may come soon
     if (lane == 0)
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(rows * D * 2) : "memory");
     __syncwarp();
