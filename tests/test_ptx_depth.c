@@ -176,6 +176,23 @@ static void divisions(void)
     }
 }
 
+/* What a matrix instruction takes is waited for as by any other: in a loop each time. Beside it in one block loads go ahead. */
+static void a_product_waits(void)
+{
+    static const struct { const char *body; uint64_t loads; } cases[] = {
+        {"mov.u32 %r7, 10; mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;\nL: ld.global.u32 %r8, [%rd4]; ld.global.u32 %r9, [%rd4]; mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32\n"
+         "{%f1,%f2,%f3,%f4}, {%r8,%r9}, {%r8}, {%f1,%f2,%f3,%f4};\nsub.u32 %r7, %r7, 1; setp.ne.u32 %p1, %r7, 0; @%p1 bra L;\nst.global.f32 [%rd5], %f1;", 10},
+        {"mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;\n"
+         "ld.global.u32 %r8, [%rd4]; mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r8,%r8}, {%r8}, {%f1,%f2,%f3,%f4};\n"
+         "ld.global.u32 %r9, [%rd4]; mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r9,%r9}, {%r9}, {%f1,%f2,%f3,%f4}; st.global.f32 [%rd5], %f1;", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cleanup(bench) struct bench b = {0};
+        cleanup(ptx_depth) struct ptx_depth depth = {.by_line = false};
+        run(&b, cases[i].body, 1, 32, 1, &depth);
+        check_int(b.counts.dependent_loads, cases[i].loads);
+    }
+}
+
 /* Without the wish nothing of it is counted. */
 static void off(void)
 {
@@ -219,6 +236,7 @@ int main(void)
     chains();
     sleeps();
     divisions();
+    a_product_waits();
     a_bulk_copy_is_a_load();
     off();
     return test_done();
