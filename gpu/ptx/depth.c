@@ -308,7 +308,7 @@ static void chain_add(const struct ptx_module *m, const struct block_info *b, st
         for (uint32_t k = result; k < st->count; k++)
             ready_of(m, &m->operands[st->first + k], x->ready, &at, 0);
         const uint32_t sleeps = st->count && !strncmp(ptx_name(m, st->opcode), "nanosleep", 9) ? sleep_cycles(m, b, s) : 0;
-        at += latency_cycles[class] + sleeps;
+        at += latency_cycles[class] + expanded_latency(m, st) + sleeps;
         at = at < MOST_CHAIN ? at : MOST_CHAIN;
         if (sleeps)
             x->barrier = at;

@@ -21,5 +21,7 @@ void depth_access(struct warp *w, const struct insn *i, uint32_t active);
 void depth_unit_end(struct worker *k, uint64_t unit, bool whole);
 /* How long warps wait for instructions that the assembler makes more of than one: see expanded.c. `warps`: through each basic block. */
 uint64_t expanded_sum(const struct ptx_module *m, const uint64_t *warps);
+/* What waits for such an instruction's result waits so many cycles more than for others of its class. */
+uint32_t expanded_latency(const struct ptx_module *m, const struct stmt *st);
 /* Adds to the counts and fills in what was wanted; frees everything. */
 void depth_close(struct depth *d, struct worker *workers, int worker_count, struct ptx_counts *counts);

@@ -5,6 +5,7 @@
  * A block that never reaches the end (an endless loop) gets the function's end: lanes then never wait for each other there.
  */
 #include "gpu/ptx/decode.h"
+#include "gpu/ptx/matrix.h"
 
 #include <string.h>
 
@@ -193,6 +194,9 @@ static void mark_uses(struct decoder *d)
             uses |= first_use(loaded, noted, sources[n], block);
         for (unsigned v = 1; i->kind == K_ST && v < i->vec; v++)
             uses |= first_use(loaded, noted, list[v] / 128, block);
+        const uint32_t *reads, count = i->kind == K_MATRIX ? matrix_reads(m->lists, i, &reads) : 0;
+        for (uint32_t v = 0; v < count; v++)
+            uses |= first_use(loaded, noted, reads[v] / 128, block);
         if (uses)
             i->flags |= F_USES_LOADED;
         for (unsigned v = 0; i->kind == K_LD && v < i->vec; v++)

@@ -168,6 +168,15 @@ static void mma(struct warp *w, const struct insn *i)
     scatter(w, &d, slots, result);
 }
 
+uint32_t matrix_reads(const uint32_t *lists, const struct insn *i, const uint32_t **ret)
+{
+    struct matrix_form f;
+    memcpy(&f, lists + i->aux, sizeof f);
+    const bool mma = i->op == MX_MMA || i->op == MX_WMMA_MMA, store = i->op == MX_STMATRIX || i->op == MX_WMMA_STORE;
+    *ret = lists + i->aux + MATRIX_FORM_WORDS + (mma ? f.count_d : 0);
+    return mma ? f.count_a + f.count_b + f.count_c : store ? f.count_a : 0;
+}
+
 bool matrix_execute(struct warp *w, const struct insn *i, uint32_t active)
 {
     if (active != FULL_MASK)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define matrix_execute ptx_run_matrix_execute
+#define matrix_reads ptx_run_matrix_reads
 #define matrix_load ptx_run_matrix_load
 #define matrix_store ptx_run_matrix_store
 #define matrix_move ptx_run_matrix_move
@@ -49,6 +50,8 @@ struct matrix_form {
 struct warp;
 struct insn;
 bool matrix_execute(struct warp *w, const struct insn *i, uint32_t active);
+/* The registers that it reads: of mma's factors and what is added, or of what is stored. Returns how many. `lists`: the module's. */
+uint32_t matrix_reads(const uint32_t *lists, const struct insn *i, const uint32_t **ret);
 bool matrix_load(struct warp *w, const struct insn *i);
 bool matrix_store(struct warp *w, const struct insn *i);
 void matrix_move(struct warp *w, const struct insn *i);

@@ -169,7 +169,7 @@ struct ptx_counts {
     uint64_t dram_load_sectors, dram_store_sectors;   /* stored: written back, and what L2 still holds changed at the end */
     uint64_t modelled_blocks;
     uint64_t chain_cycles;                /* of dependent instructions, loads aside, summed over warps; an upper bound */
-    uint64_t expanded_cycles;             /* of instructions that ptxas makes code with a branch of its own of, summed over warps */
+    uint64_t expanded_cycles;             /* that instructions which ptxas makes more of than one hold their warps up, summed over warps */
     uint64_t dependent_loads;             /* longest chain of global loads that wait for one another, in one warp; a load waits for
                                              what its address needs, and for what was used before the loop or the long branch it is in */
 };

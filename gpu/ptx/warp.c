@@ -6,6 +6,7 @@
  */
 #include "gpu/ptx/async.h"
 #include "gpu/ptx/depth.h"
+#include "gpu/ptx/matrix.h"
 #include "gpu/ptx/opcode.h"
 #include "gpu/ptx/race.h"
 
@@ -162,7 +163,7 @@ static void is_space(struct warp *w, const struct insn *i, uint32_t active)
 /* Something takes what a load brought: later loads wait for that one. */
 static void note_use(struct warp *w, const struct insn *i)
 {
-    const uint32_t sources[] = {i->a, i->b, i->c, i->d};
+    const uint32_t sources[] = {i->a, i->b, i->c, i->d}, *reads;
     for (int n = 0; n < 4; n++) {
         const uint32_t depth = w->depths[sources[n] / 128];
         w->used = depth > w->used ? depth : w->used;
@@ -172,6 +173,9 @@ static void note_use(struct warp *w, const struct insn *i)
         for (unsigned v = 1; v < i->vec; v++)
             w->used = w->depths[list[v] / 128] > w->used ? w->depths[list[v] / 128] : w->used;
     }
+    const uint32_t count = i->kind == K_MATRIX ? matrix_reads(w->block->worker->machine->module->lists, i, &reads) : 0;
+    for (uint32_t v = 0; v < count; v++)
+        w->used = w->depths[reads[v] / 128] > w->used ? w->depths[reads[v] / 128] : w->used;
 }
 
 /* ---- one split ---- */
