@@ -1,6 +1,6 @@
 /*
  * Distributions that find what fixed ones miss: factors drawn from the seed, lengths where tiles end, any padding, sums that cancel;
- * and exact probes: one element of a row, parts of a row, what a state must keep.
+ * and exact probes: one element of a row, parts of a row, what a state must keep; elements that stand out where loops end.
  */
 #include "gpu/judge/inputs.h"
 #include "gpu/judge/reference.h"
@@ -239,11 +239,88 @@ static void test_parts_along(void)
         "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"N+1\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
         "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"R-N\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
         "{\"x\":{\"dist\":\"parts\",\"sizes\":[\"N/(R-R)\"],\"of\":[{\"dist\":\"constant\",\"value\":1},{\"dist\":\"constant\",\"value\":1}]}}",
-        "{\"x\":{\"dist\":\"hot\",\"stretch\":\"R-6\",\"value\":1}}"};
+        "{\"x\":{\"dist\":\"hot\",\"stretch\":\"R-6\",\"value\":1}}",
+        "{\"x\":{\"dist\":\"spikes\",\"std\":1,\"value\":1,\"each\":\"R-6\"}}",
+        "{\"x\":{\"dist\":\"spikes\",\"std\":1,\"value\":1,\"each\":5000}}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         cleanup(made) struct made bad = {0};
         check(!make(&bad, shape, "typical", wrong[i], 9));
     }
+}
+
+/* Bit i of *ret_places[r]: whether row r has its i-th place of these. The number of spikes. */
+static int spikes(struct made *m, const int64_t *places, int count, uint32_t *ret_places)
+{
+    const int n = (int)m->tensors[0].dims[1], rows = (int)m->tensors[0].dims[0];
+    const float *x = m->in[0];
+    int all = 0;
+    for (int r = 0; r < rows; r++) {
+        ret_places[r] = 0;
+        for (int i = 0; i < n; i++) {
+            const float v = fabsf(x[(int64_t)r * n + i]);
+            check(v < 5 || (v > 95 && v < 105));
+            for (int k = 0; v > 95 && k < count; k++)
+                ret_places[r] |= (uint32_t)(places[k] == i) << k;
+            all += v > 95;
+        }
+    }
+    return all;
+}
+
+#define SPIKES "{\"x\":{\"dist\":\"spikes\",\"std\":1,\"value\":%d,\"each\":%s,\"turn\":%d,\"turns\":%d}}"
+static int spiked(int r, int n, int value, const char *each, int turn, int turns, uint64_t seed, const int64_t *places, int count, uint32_t *ret_places)
+{
+    cleanup(made) struct made m = {0};
+    char shape[128], inputs[160];
+    snprintf(shape, sizeof shape, "{\"op\":\"rmsnorm\",\"axes\":{\"R\":%d,\"N\":%d},\"dtypes\":{\"io\":\"f32\"}}", r, n);
+    snprintf(inputs, sizeof inputs, SPIKES, value, each, turn, turns);
+    bool rotate[OP_MAX_TENSORS];
+    check(make(&m, shape, "typical", inputs, seed));
+    inputs_rotatable(&m.op, m.tensors, 0, rotate);
+    check(!rotate[0]);
+    return spikes(&m, places, count, ret_places);
+}
+
+/* One row: two tensors have all of the places between them; four with one each the foremost. Many rows: one each, everywhere. */
+static void test_spikes(void)
+{
+    static const int64_t places[] = {4196, 2098, 0, 4195, 2097, 1, 4192, 4096, 1023, 1024, 2047, 2048, 4095};
+    const int count = sizeof places / sizeof *places;
+    static uint32_t rows[2000];
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        uint32_t seen = 0;
+        for (int turn = 1; turn <= 2; turn++) {
+            const int all = spiked(1, 4197, 100, "16", turn, 2, seed, places, count, rows);
+            check(all >= (turn == 1 ? 13 : 4) && all <= 16);
+            seen |= rows[0];
+        }
+        check_int(seen, (1 << count) - 1);
+        for (int turn = 1; turn <= 4; turn++) {
+            check_int(spiked(1, 4197, turn % 2 ? 100 : -100, "1", turn, 4, seed, places, count, rows), 1);
+            check_int(rows[0], 1 << (turn - 1));
+        }
+    }
+    check_int(spiked(2000, 300, 100, "1", 1, 1, 7, (const int64_t[]){299, 150, 0, 296, 288, 256}, 6, rows), 2000);
+    int hits[7] = {0};
+    for (int r = 0; r < 2000; r++) {
+        hits[6] += !rows[r];
+        for (int k = 0; k < 6; k++)
+            hits[k] += rows[r] >> k & 1;
+    }
+    for (int k = 0; k < 6; k++)
+        check(hits[k] > 60 && hits[k] < 240);
+    check(hits[6] > 900 && hits[6] < 1400);
+    /* as large as they must be for all to weigh as much as said, of squares */
+    cleanup(made) struct made m = {0};
+    check(make(&m, "{\"op\":\"rmsnorm\",\"axes\":{\"R\":1,\"N\":40000},\"dtypes\":{\"io\":\"f32\"}}", "typical",
+               "{\"x\":{\"dist\":\"spikes\",\"std\":2,\"weight\":4,\"each\":16}}", 3));
+    check(fabsf(((const float *)m.in[0])[39999] - 200) < 10 && fabsf(((const float *)m.in[0])[39997]) < 10);
+    /* short rows: never past the end; of more than there is room for, all */
+    for (int n = 1; n < 12; n++) {
+        check_int(spiked(3, n, 100, "1", 1, 1, 3, places, 1, rows), 3);
+        check(spiked(3, n, 100, "\"N\"", 1, 1, 3, places, 1, rows) <= 3 * n);
+    }
+    check_int(spiked(1, 4, 100, "64", 1, 1, 3, places, 1, rows), 4);
 }
 
 /* The exact probes: but for one column of a head, all of it with open gates and none with shut ones, the right state is what it was. */
@@ -301,6 +378,15 @@ static void test_refused(void)
         {"rmsnorm", "x", "{\"dist\":\"hot\",\"stretch\":\"N\"}", "\"value\" is missing"},
         {"rmsnorm", "x", "{\"dist\":\"hot\",\"stretch\":\"Z\",\"value\":1}", "/x/stretch"},
         {"rmsnorm", "x", "{\"dist\":\"normal\",\"std\":1,\"stretch\":4}", "/x/stretch"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"each\":2}", "/x/value"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"each\":2,\"value\":1,\"weight\":1}", "/x/value"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"each\":2,\"weight\":-1}", "/x/weight"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"value\":2}", "/x/each"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"value\":2,\"each\":\"Z\"}", "/x/each"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"value\":2,\"each\":1,\"turn\":1}", "/x/turn"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"value\":2,\"each\":1,\"turn\":3,\"turns\":2}", "/x/turn"},
+        {"rmsnorm", "x", "{\"dist\":\"spikes\",\"std\":1,\"value\":2,\"each\":1,\"turn\":0,\"turns\":2}", "/x/turn"},
+        {"rmsnorm", "x", "{\"dist\":\"hot\",\"stretch\":4,\"value\":1,\"each\":4}", "/x/each"},
         {"rmsnorm", "x", "{\"dist\":\"parts\"}", "/x/of"},
         {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[],\"of\":[{\"dist\":\"normal\",\"std\":1}]}", "/x/of"},
         {"rmsnorm", "x", "{\"dist\":\"parts\",\"sizes\":[1,1],\"of\":[{\"dist\":\"normal\",\"std\":1},{\"dist\":\"normal\",\"std\":1}]}", "/x/sizes"},
@@ -350,6 +436,7 @@ int main(void)
     test_mirrored();
     test_parts();
     test_parts_along();
+    test_spikes();
     test_probes();
     test_refused();
     op_set_done(&ops);

@@ -113,6 +113,17 @@ static void fill_hot(struct dist *d, int64_t first, int64_t count, double *ret)
     }
 }
 
+static void fill_spikes(struct dist *d, int64_t first, int64_t count, double *ret)
+{
+    fill_normal(d, first, count, ret);
+    for (int64_t r = first / d->row; count > 0 && r <= (first + count - 1) / d->row; r++)
+        for (int64_t k = 0; k < d->spikes.each; k++) {
+            const int64_t i = r * d->row + spikes_place(&d->spikes, r, k) - first;
+            if (i >= 0 && i < count)
+                ret[i] = d->value + d->std * normal(d, (uint64_t)(first + i));
+        }
+}
+
 /* Each row has a part of its own that is masked. */
 static void fill_masked(const struct dist *d, int64_t first, int64_t count, double *ret)
 {
@@ -201,7 +212,8 @@ static void fill_edges(struct dist *d, int64_t first, int64_t count, double *ret
     }
 }
 
-enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64, TAKES_EDGE = 128, TAKES_PART = 256, TAKES_STRETCH = 512 };
+enum { TAKES_MEAN = 1, TAKES_STD = 2, TAKES_LOW = 4, TAKES_SCALE = 8, TAKES_VALUE = 16, TAKES_RANGE = 32, TAKES_ENDS = 64, TAKES_EDGE = 128, TAKES_PART = 256, TAKES_STRETCH = 512,
+       TAKES_SPIKES = 1024 };
 static const struct dist_kind {
     const char *name;
     void (*fill)(struct dist *d, int64_t first, int64_t count, double *ret);
@@ -218,6 +230,7 @@ static const struct dist_kind {
     {"slope", fill_slope, TAKES_ENDS, true, false, false},
     {"mirrored", fill_mirrored, TAKES_MEAN | TAKES_STD | TAKES_PART, true, false, false},
     {"hot", fill_hot, TAKES_VALUE | TAKES_STRETCH, true, false, false},
+    {"spikes", fill_spikes, TAKES_STD | TAKES_SPIKES, true, false, false},
     {"distinct", fill_distinct, TAKES_RANGE, false, true, false},
     {"indices", fill_indices, TAKES_RANGE, false, true, false},
     {"edges", fill_edges, TAKES_RANGE | TAKES_EDGE, false, true, false},
@@ -249,6 +262,18 @@ static bool check_size(const json_t *doc, const char *key, const char *where, st
     if (!json_is_string(value) && !json_is_integer(value))
         return err_set(err, ERR_INVALID, "%s/%s: must be an integer or an expression over the axes", where, key);
     return true;
+}
+
+static bool check_spikes(const json_t *doc, const char *where, struct err *err)
+{
+    const json_t *turn = json_object_get(doc, "turn"), *turns = json_object_get(doc, "turns");
+    if ((turn || turns) && !(json_is_integer(turn) && json_is_integer(turns) && json_integer_value(turn) >= 1 &&
+                             json_integer_value(turns) >= json_integer_value(turn) && json_integer_value(turns) <= DIST_MOST_TURNS))
+        return err_set(err, ERR_INVALID, "%s/turn: must be an integer from 1 to \"turns\", which is at most %d", where, DIST_MOST_TURNS);
+    if (!json_object_get(doc, "value") == !json_object_get(doc, "weight"))
+        return err_set(err, ERR_INVALID, "%s/value: \"value\" or \"weight\" is needed, not both", where);
+    return check_number(doc, "value", false, -1e30, 1e30, where, err) && check_number(doc, "weight", false, 0, 1e9, where, err) &&
+           check_size(doc, "each", where, err);
 }
 
 static bool check_padding(const json_t *doc, const char *where, struct err *err)
@@ -310,7 +335,8 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         {"from", TAKES_ENDS}, {"to", TAKES_ENDS}, {"along", TAKES_ENDS | TAKES_PART}, {"part", TAKES_PART}, {"sign", TAKES_PART},
         {"edge", TAKES_EDGE}, {"multiple", TAKES_EDGE},
         {"mean", TAKES_MEAN}, {"std", TAKES_STD}, {"low", TAKES_LOW | TAKES_RANGE}, {"high", TAKES_LOW | TAKES_RANGE},
-        {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE}, {"stretch", TAKES_STRETCH}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
+        {"scale", TAKES_SCALE}, {"every", TAKES_SCALE}, {"value", TAKES_VALUE | TAKES_SPIKES}, {"stretch", TAKES_STRETCH},
+        {"each", TAKES_SPIKES}, {"weight", TAKES_SPIKES}, {"turn", TAKES_SPIKES}, {"turns", TAKES_SPIKES}, {"padding", TAKES_RANGE}, {"padding_values", TAKES_RANGE}};
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)doc, key, value) {
@@ -337,6 +363,8 @@ static bool check_dist(const json_t *doc, const struct dist_kind *kind, const ch
         return false;
     if ((kind->takes & TAKES_STRETCH) && !check_size(doc, "stretch", where, err))
         return false;
+    if ((kind->takes & TAKES_SPIKES) && !check_spikes(doc, where, err))
+        return false;
     if ((kind->takes & TAKES_EDGE) && !check_edge(doc, where, err))
         return false;
     if (kind->takes & TAKES_RANGE)
@@ -357,7 +385,7 @@ bool dist_check(const json_t *doc, bool floats, const char *where, struct err *e
 {
     const struct dist_kind *kind = kind_find(json_str(doc, "dist", NULL));
     if (!kind)
-        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, mirrored, hot, distinct, indices, edges", where);
+        return err_set(err, ERR_INVALID, "%s/dist: must be one of normal, uniform, constant, integers, outliers, rows, slope, mirrored, hot, spikes, distinct, indices, edges", where);
     if (!(floats ? kind->floats : kind->integers))
         return err_set(err, ERR_INVALID, "%s/dist: \"%s\" does not suit a tensor of %s", where, kind->name, floats ? "floats" : "integers");
     return check_masked(doc, floats, where, err) && check_times(doc, floats, where, err) && check_dist(doc, kind, where, err);
@@ -391,6 +419,20 @@ static bool expression_failed(const struct shape *s, const struct tensor *t, str
     if (err)
         err->code = ERR_UNPROCESSABLE;
     return err_wrap(err, "operator %s: distribution of %s", s->op->name, t->spec->name);
+}
+
+static bool parse_spikes(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err)
+{
+    ret->spikes = (struct spikes){.row = ret->row, .rows = t->elements / ret->row, .turn = (int64_t)json_num(doc, "turn", 1) - 1,
+                                  .turns = (int64_t)json_num(doc, "turns", 1), .seed = ret->seed, .stream = ret->stream};
+    if (!size_of(s, doc, "each", &ret->spikes.each, err))
+        return expression_failed(s, t, err);
+    if (ret->spikes.each < 1 || ret->spikes.each > DIST_MOST_SPIKES)
+        return err_set(err, ERR_UNPROCESSABLE, "operator %s: distribution of %s: %lld spikes a row", s->op->name, t->spec->name, (long long)ret->spikes.each);
+    if (json_object_get(doc, "weight"))
+        ret->value = ret->std * sqrt(json_num(doc, "weight", 0) * (double)ret->row / (double)ret->spikes.each);
+    spikes_open(&ret->spikes);
+    return true;
 }
 
 bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc, struct dist *ret, struct err *err)
@@ -435,6 +477,8 @@ bool dist_parse(const struct shape *s, const struct tensor *t, const json_t *doc
         if (ret->stretch < 1)
             return err_set(err, ERR_UNPROCESSABLE, "operator %s: distribution of %s: a stretch of %lld elements", s->op->name, t->spec->name, (long long)ret->stretch);
     }
+    if ((ret->kind->takes & TAKES_SPIKES) && !parse_spikes(s, t, doc, ret, err))
+        return false;
     if (!(ret->kind->takes & TAKES_RANGE))
         return true;
     int64_t high;

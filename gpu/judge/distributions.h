@@ -4,7 +4,11 @@
 #pragma once
 #include "core/shape.h"
 
+#include "gpu/judge/spikes.h"
+
 #define DIST_MAX_PADDING_VALUES 8
+#define DIST_MOST_TURNS 64
+#define DIST_MOST_SPIKES 4096      /* of a row */
 
 struct dist_kind;
 struct dist {
@@ -21,6 +25,7 @@ struct dist {
     int padding_count;
     double padding_values[DIST_MAX_PADDING_VALUES];  /* NaN: any number below zero, drawn */
     double part, sign;                               /* mirrored */
+    struct spikes spikes;
     uint64_t seed, stream;
 };
 

@@ -19,6 +19,10 @@
  *                                                     of it), and `part` of a normal number of its own: what meets in a sum cancels
  *   {"dist":"hot","stretch","value"}                  zeros, but of every `stretch` elements (an integer or an expression) of a row, or of what
  *                                                     a part has of it, one, drawn from the seed, is `value`
+ *   {"dist":"spikes","std","value"|"weight","each","turn"?,"turns"?}   normal; `each` elements (an integer or an expression) of a row (last dimension)
+ *                                                     are `value` more, or so much that their squares come to `weight` times the others': where loops leave an element out most easily (spikes.h), or anywhere.
+ *                                                     Where there are few rows, tensors with turns of their own, from 1 to `turns`, share
+ *                                                     these places out between them
  *   {"dist":"parts","along"?,"sizes":[..],"of":[{"dist":..}, ..]}   tensors of floats: the dimension `along`, the last if none is said, is cut
  *       into parts of these sizes (integers or expressions over the axes), the last takes the rest; each has its own distribution
  *   {"dist":"distinct","low":"1","high":"slots-1","padding":0,"padding_values":[0]}   integer tensors: no value twice but padding;

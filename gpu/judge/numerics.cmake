@@ -5,6 +5,7 @@ add_library(proteus_numerics STATIC
   spare.c
   distributions.c
   parts.c
+  spikes.c
   inputs.c
   held.c
   reference.c

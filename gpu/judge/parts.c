@@ -44,10 +44,17 @@ static bool check_size(const struct op *op, const json_t *value, const char *whe
 
 static bool check_one(const struct op *op, const struct op_tensor *t, const json_t *doc, const char *where, struct err *err)
 {
-    const json_t *stretch = json_object_get(doc, "stretch");
-    char at[288];
-    snprintf(at, sizeof at, "%s/stretch", where);
-    return dist_check(doc, spec_is_float(op, t), where, err) && (!stretch || check_size(op, stretch, at, err));
+    static const char *const sizes[] = {"stretch", "each"};
+    if (!dist_check(doc, spec_is_float(op, t), where, err))
+        return false;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const json_t *size = json_object_get(doc, sizes[i]);
+        char at[288];
+        snprintf(at, sizeof at, "%s/%s", where, sizes[i]);
+        if (size && !check_size(op, size, at, err))
+            return false;
+    }
+    return true;
 }
 
 bool parts_check(const struct op *op, const struct op_tensor *t, const json_t *doc, const char *where, struct err *err)
