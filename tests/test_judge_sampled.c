@@ -20,7 +20,7 @@ static const char source[] =
     "    const int row = blockIdx.x; const float factor = rsqrtf(sum_of(x + row * AXIS_N) / AXIS_N + eps);\n"
     "    if ((MODE == 3 && row % 16) || (MODE == 9 && row * 7 % 10 >= 6) || (MODE == 10 && AXIS_R != 512)) return;\n"
     "    if (MODE >= 12 && AXIS_R < 32) return;\n"
-    "    if (MODE == 13 && AXIS_R != 512) for (int n = 0; n < 2000; n++) asm volatile(\"add.u32 %0, %0, 0;\" : \"+r\"(n));\n"
+    "    if (MODE == 13 && AXIS_R != 512) for (int n = 0; n < 8000; n++) asm volatile(\"add.u32 %0, %0, 0;\" : \"+r\"(n));\n"
     "    if (MODE == 5 && row == AXIS_R - 2) for (volatile int n = 0; n >= 0; n = 1) ;\n"
     "    const int shift = MODE == 4 && row == AXIS_R - 1 ? 1 : 0;\n"
     "    const int end = MODE == 6 ? AXIS_N * 3 / 4 : MODE == 7 ? AXIS_N - 2 : AXIS_N;\n"
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     config.sample_budget = 400000;
     expect(ONE, 10, false, VERDICT_UNSUPPORTED_ON_SIM, "at no smaller shape");                     /* a small one does not */
     expect(ONE, 4, false, VERDICT_OUT_OF_BOUNDS, NULL);
-    config.sample_cpu_ns = 10000000;
+    config.sample_cpu_ns = 40000000;
     shown(13, 32, ROWS / 2);
     config.sample_cpu_ns = 0;
     config.run_wall_ns = 1500000000;
