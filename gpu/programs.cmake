@@ -7,6 +7,7 @@ add_library(proteus_spawn STATIC
   spawn.c
   spawn_ask.c
   spawn_process.c
+  spawn_patience.c
   spawn_talk.c)
 target_link_libraries(proteus_spawn PUBLIC proteus_wire Threads::Threads)
 if(TARGET proteus_judge)

@@ -103,7 +103,7 @@ static bool converse(struct spawn_talk *t, judge_progress *progress, struct judg
         } else if (f.type == WIRE_PHASE) {
             if (!json_is_object(f.json))
                 return err_set(err, ERR_UPSTREAM, "a progress frame that is no object");
-            if (progress)
+            if (spawn_patience_take(t, f.json) && progress)
                 progress(t->ctx, f.json);
         } else if (f.type == WIRE_VERDICT) {
             return take_verdict(a, f.json, err);

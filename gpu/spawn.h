@@ -19,7 +19,7 @@ struct spawn_config {
     const char *device;             /* "auto", "sim", "cuda:N"; several cards, comma between */
     const char *threads;            /* of its emulator; NULL: one a CPU */
     const char *card_lock;          /* file that judges of one host share, ".cuda:N" behind it for each card; NULL: there is one at a time */
-    int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed */
+    int64_t wall_limit_ns;          /* of one judgement; after it the judge is killed. Large tensors get more, time in line for a card is not counted: spawn_patience.c */
 };
 
 struct spawn_blob { char name[64]; struct buf bytes; };   /* "kernel.ptx", "kernel.cubin", "baseline" (its source) */

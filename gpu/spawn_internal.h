@@ -36,13 +36,28 @@ bool spawn_process_drain(struct spawn_process *p);
 /* Ends the process; what went wrong, how it ended and what it wrote, in front of *err's text. Always false. */
 bool spawn_circumstances(struct spawn_process *p, const char *what, struct err *err);
 
+/* What the judge said that it is at, for the one who waits for it (spawn_patience.c). */
+struct spawn_patience {
+    char phase[24];             /* "" before the first */
+    int64_t phase_ns;           /* when it began */
+    int64_t more_ns;            /* granted for the size of the tensors */
+    int64_t line_ns;            /* since when it stands in line for a card; 0: it does not */
+    int64_t waited_ns;          /* in line before */
+};
 struct spawn_talk {
     struct spawn_process *p;
-    int64_t deadline_ns, limit_ns;
+    int64_t deadline_ns, limit_ns;      /* without what patience gives */
+    struct spawn_patience patience;
     judge_cancelled *cancelled;
     void *ctx;
     struct wire_reader reader;
 };
+/* Takes what a progress frame says of time; false: it says nothing else, and is nobody else's. */
+bool spawn_patience_take(struct spawn_talk *t, const json_t *phase);
+/* Until when it is waited for, as things are. */
+int64_t spawn_patience_deadline(const struct spawn_talk *t);
+/* ERR_TIMEOUT: how long it was waited for, and for what. Always false. */
+bool spawn_patience_ends(const struct spawn_talk *t, struct err *err);
 /* The next frame; *ret_end where stdout ended between frames. Looks at stderr and at the caller's wish meanwhile. */
 bool spawn_next_frame(struct spawn_talk *t, struct wire_frame *ret, bool *ret_end, struct err *err) MUST_CHECK;
 bool spawn_exit_clean(struct spawn_process *p, struct err *err) MUST_CHECK;

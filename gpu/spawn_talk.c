@@ -28,9 +28,9 @@ bool spawn_next_frame(struct spawn_talk *t, struct wire_frame *ret, bool *ret_en
         }
         if (t->cancelled && t->cancelled(t->ctx))
             return err_set(err, ERR_CONFLICT, "cancelled");
-        int64_t now = clock_mono_ns(), left = t->deadline_ns - now;
+        const int64_t left = spawn_patience_deadline(t) - clock_mono_ns();
         if (left <= 0)
-            return err_set(err, ERR_TIMEOUT, "no answer within %.1f s", (double)t->limit_ns * 1e-9);
+            return spawn_patience_ends(t, err);
         struct pollfd p[2] = {{.fd = t->p->out, .events = POLLIN}, {.fd = t->p->err_fd, .events = POLLIN}};
         int64_t wait_ns = left < CANCEL_LOOK_NS ? left : CANCEL_LOOK_NS;
         if (poll(p, 2, (int)(wait_ns / 1000000) + 1) < 0 && errno != EINTR)

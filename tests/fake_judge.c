@@ -71,6 +71,16 @@ static void hang(void)
         clock_sleep_ns(1000000000);
 }
 
+/* What a judge says of time, and then takes: in line for a card, or for the size of its tensors. */
+static void takes(const char *said, int64_t ms, const char *after)
+{
+    give(WIRE_PHASE, "{\"phase\":\"correct\",\"state\":\"start\"}");
+    give(WIRE_PHASE, said);
+    clock_sleep_ns(ms * 1000000);
+    if (after)
+        give(WIRE_PHASE, after);
+}
+
 static void chatter(void)
 {
     for (int i = 0; i < 20000; i++)
@@ -131,6 +141,16 @@ int main(int argc, char **argv)
         drip();
     else if (strcmp(mode, "hang") == 0)
         hang();
+    else if (strcmp(mode, "in_line") == 0)
+        takes("{\"phase\":\"correct\",\"state\":\"line\"}", 1200, "{\"phase\":\"correct\",\"state\":\"card\"}"), ok();
+    else if (strcmp(mode, "in_line_for_ever") == 0)
+        takes("{\"phase\":\"correct\",\"state\":\"line\"}", 0, NULL), hang();
+    else if (strcmp(mode, "hangs_with_card") == 0)
+        takes("{\"phase\":\"correct\",\"state\":\"line\"}", 200, "{\"phase\":\"correct\",\"state\":\"card\"}"), hang();
+    else if (strcmp(mode, "large") == 0)
+        takes("{\"phase\":\"admit\",\"state\":\"size\",\"more_ns\":5000000000}", 1200, NULL), ok();
+    else if (strcmp(mode, "says_anything") == 0)
+        takes("{\"phase\":\"admit\",\"state\":\"size\",\"more_ns\":4000000000000000000}", 0, NULL), hang();
     else if (strcmp(mode, "chatter") == 0)
         chatter();
     else if (strcmp(mode, "flood") == 0)

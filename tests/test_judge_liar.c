@@ -416,7 +416,7 @@ static void test_runs(void)
         {INPUTS, -1, "triage", 0, VERDICT_INPUT_MODIFIED, "x"},
         {CRASH, -1, "triage", ERR_UPSTREAM, 0, "signal 11"},
         {SILENT_EXIT, -1, "triage", ERR_UPSTREAM, 0, "exit 0"},
-        {SLEEP, -1, "triage", ERR_TIMEOUT, 0, "in time"},
+        {SLEEP, -1, "triage", ERR_TIMEOUT, 0, "did not answer \"run\" within"},
         {SPIN, -1, "triage", 0, VERDICT_TIMEOUT, "CPU time"},
         {MEMORY, -1, "triage", 0, VERDICT_RESOURCE_LIMIT, "memory"},
         {WRONG_CODE, -1, "triage", ERR_UPSTREAM, 0, "not for it to say"},

@@ -123,6 +123,24 @@ static void test_silence(void)
     fails("drip", 700, ERR_TIMEOUT, "no answer within 0.7 s");
 }
 
+/* Large tensors have more time and time in line is nobody's, both with an end; and who gives up says at what. */
+static void test_patience(void)
+{
+    static const char *const fine[] = {"in_line", "large"};
+    for (int i = 0; i < 2; i++) {
+        struct err err = {0};
+        cleanup(judge_answer) struct judge_answer a = {0};
+        const bool ok = run(fine[i], 500, &a, &err);
+        if (!ok)
+            fprintf(stderr, "%s: %s\n", fine[i], err.text);
+        check(ok && progressed == 3);           /* what it said of time is not told on */
+    }
+    fails("hangs_with_card", 300, ERR_TIMEOUT, "no answer within 0.3 s and 0.2 s in line for a card, for 0.");
+    fails("hangs_with_card", 300, ERR_TIMEOUT, "s at correct");
+    fails("in_line_for_ever", 50, ERR_TIMEOUT, "and 1.0 s in line for a card");
+    fails("says_anything", 30, ERR_TIMEOUT, "no answer within 0.9 s, for 0.9 s at correct");
+}
+
 /* The task is larger than a pipe holds and the judge does not read: the deadline holds for writing too. */
 static void test_never_reads(void)
 {
@@ -260,6 +278,7 @@ int main(int argc, char **argv)
     test_stderr_does_not_block();
     test_modes();
     test_silence();
+    test_patience();
     test_never_reads();
     test_secrets_stay_here();
     test_lies_about_types();

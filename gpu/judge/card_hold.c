@@ -34,8 +34,10 @@ bool card_take(struct judge *j, struct err *err)
         return true;
     cleanup(str) char *path = lock_of(j);
     const int64_t from_ns = clock_mono_ns();
+    judge_tell_state(j, "line");
     if (!card_turn_wait(path, j->watch.cancelled, j->watch.ctx, &j->card_fd, err))
         return false;
+    judge_tell_state(j, "card");
     j->card_held = true;
     j->card_counted_ns = clock_mono_ns();
     j->card_waited_ns += j->card_counted_ns - from_ns;

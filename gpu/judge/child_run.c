@@ -296,18 +296,19 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
         .threads = (int)json_int(job, "threads", 1),
         .sample_budget = (uint64_t)json_int(job, "sample_budget", 0),
         .sample_seed = child_u64(job, "sample_seed"),
-        .sample_cpu_ns = LIMIT_EMULATED_CPU_NS,
+        .sample_cpu_ns = json_int(job, "sample_cpu_ns", LIMIT_EMULATED_CPU_NS),
     };
     cleanup(device_fault) struct device_fault fault = {0};
     s->last = (struct device_run_result){.tensors = s->outputs};
     s->ran = false;
-    int64_t from = clock_mono_ns();
+    const int64_t from = clock_mono_ns(), cpu_from = clock_cpu_ns();
     if (!s->ops->run(s->program, &how, &s->last, &fault, err))
         return false;
     s->ran = fault.code == VERDICT_OK;
     json_t *doc = json_object(), *counts = json_array(), *lines = json_array();
     json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "ns", clock_mono_ns() - from);
+    json_put_int(doc, "cpu_ns", clock_cpu_ns() - cpu_from);
     json_put(doc, "counts", counts);
     json_put(doc, "lines", lines);
     if (s->ran) {

@@ -121,8 +121,8 @@ static bool next(struct child_watch *w, struct child *c, int64_t deadline_ns, st
         int64_t left = deadline_ns - clock_mono_ns();
         if (left <= 0) {
             c->silent = true;
-            return err_set(err, ERR_TIMEOUT, "the %s child of the %s did not answer in time",
-                           sandbox_role_name(c->role), c->whose);
+            return err_set(err, ERR_TIMEOUT, "the %s child of the %s did not answer \"%s\" within %.1f s", sandbox_role_name(c->role), c->whose,
+                           c->greeted ? c->job : "hello", (double)(clock_mono_ns() - c->job_ns) * 1e-9);
         }
         struct pollfd p[2] = {{.fd = c->process.fd, .events = POLLIN}, {.fd = c->process.stderr_fd, .events = POLLIN}};
         int events = poll(p, 2, (int)((left < LOOK_NS ? left : LOOK_NS) / 1000000) + 1);
@@ -157,9 +157,12 @@ bool child_ask(struct child_watch *w, struct child *c, const json_t *job, struct
 {
     if (!c->alive)
         return err_set(err, ERR_INTERNAL, "the %s child of the %s is gone", sandbox_role_name(c->role), c->whose);
+    c->job_ns = clock_mono_ns();
     if (!greet(w, c, err)
         || !wire_send_json_by(c->process.fd, WIRE_JOB, job, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, err))
         return false;
+    snprintf(c->job, sizeof c->job, "%s", json_str(job, "do", "?"));
+    c->job_ns = clock_mono_ns();
     c->watch = w;
     count_asked(c, 1);
     return true;

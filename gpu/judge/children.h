@@ -35,6 +35,8 @@ struct child {
     int64_t looked_ns, looked_cpu_ns;   /* a moment after it was last waited for, and its CPU time then; 0: it answered before */
     struct child_watch *watch;          /* where its unanswered jobs are counted */
     int asked;
+    char job[16];                       /* what it was asked for last, and when: for messages */
+    int64_t job_ns;
     uint64_t nonce;                     /* drawn when it was started: no two processes share one, as they may a pid */
 };
 /* Time since the watch began in which no child had anything to do: what the judge itself takes. */

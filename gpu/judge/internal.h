@@ -56,6 +56,7 @@ struct judge_side {
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
     int64_t run_ns;                     /* what its last run took, by the child */
+    int64_t run_cpu_ns;                 /* CPU time of the run that `counts` are of, by the child */
     double estimate_ns;
     json_t *estimate_terms;
     int timed_sets;                     /* buffer sets in its run child */
@@ -202,6 +203,8 @@ bool reference_ask(struct judge *j, const struct shared *inputs, double **result
 bool reference_begin(struct judge *j, const struct shared *inputs, struct err *err) MUST_CHECK;
 bool reference_end(struct judge *j, double **results, struct err *err) MUST_CHECK;
 /* Says the shape to a fresh child, with the memory for what it gives. */
+/* A wall limit of something that is done with all of a regime's tensors: what it is for small ones, and more where they are large. */
+int64_t judge_wall_ns(const struct judge *j, int64_t usual_ns);
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err) MUST_CHECK;
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err) MUST_CHECK;
 bool prepare_some(struct judge *j, struct err *err) MUST_CHECK;     /* as much as may be kept, while compilers work */
@@ -347,6 +350,8 @@ bool measure(struct judge *j, enum judge_mode effort, struct judge_timing *ret, 
 /* ---- card_hold.c ---- */
 /* Waits until the card is ours; it stays so. */
 bool card_take(struct judge *j, struct err *err) MUST_CHECK;
+/* Tells who waits for us what the time goes to: "line" and "card" around card_take's wait. */
+void judge_tell_state(const struct judge *j, const char *state);
 /* Only if nobody else has it. */
 bool card_take_free(struct judge *j, struct err *err) MUST_CHECK;
 /* Adds what has passed to gpu_ns. */

@@ -8,6 +8,7 @@
 #include "gpu/judge/spare.h"
 #include "gpu/judge/python.h"
 
+#include <math.h>
 #include <signal.h>
 #include <string.h>
 
@@ -222,6 +223,38 @@ static void tell(struct judge *j, const char *phase, const char *state, int64_t 
     j->progress(j->ctx, doc);
 }
 
+void judge_tell_state(const struct judge *j, const char *state)
+{
+    if (!j->progress)
+        return;
+    cleanup(json) json_t *doc = json_pack("{s:s,s:s}", "phase", json_str(j->phase, "phase", ""), "state", state);
+    j->progress(j->ctx, doc);
+}
+
+/*
+ * What a judgement of these tensors takes beyond that of a small shape, on a host whose processors others use as well: all regimes are made,
+ * worked out, run and compared, in a retest twice over.
+ */
+static int64_t size_ns(const struct judge *j)
+{
+    int64_t bytes, flops, tensors = 0;
+    struct err none = {0};
+    for (int t = 0; t < j->op->tensor_count; t++)
+        tensors += j->tensors[t].bytes;
+    if (!shape_work(&j->shape, &bytes, &flops, &none))
+        flops = 0;
+    const double seconds = (double)tensors / (double)LIMIT_SLOW_BYTES + (double)flops / (double)LIMIT_SLOW_FLOPS;
+    return (int64_t)(fmin(seconds * j->regime_count * (j->mode == MODE_RETEST ? 2 : 1), 1e6) * 1e9);
+}
+
+static void tell_size(const struct judge *j)
+{
+    if (!j->progress)
+        return;
+    cleanup(json) json_t *doc = json_pack("{s:s,s:s,s:I}", "phase", "admit", "state", "size", "more_ns", (json_int_t)size_ns(j));
+    j->progress(j->ctx, doc);
+}
+
 /* What the phase cost the card; drivers' start-up is told apart. */
 static void phase_card(struct judge *j, int64_t before_ns)
 {
@@ -342,7 +375,10 @@ bool judge_run(const struct judge_config *config, const json_t *task, judge_prog
     cleanup(judge) struct judge *j = judge_new(config, progress, cancelled, ctx);
     cleanup(verdict) struct verdict v = {.code = VERDICT_OK};
     j->task = task;
-    if (!judge_begin(j, err) || !run_phases(j, &v, err))
+    if (!judge_begin(j, err))
+        return false;
+    tell_size(j);
+    if (!run_phases(j, &v, err))
         return false;
     finish(j, &v, ret);
     return true;

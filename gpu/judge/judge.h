@@ -53,6 +53,7 @@ struct judge_config {
     int64_t compile_cpu_seconds;        /* of a compile child; 0: the table's (tests shorten it) */
     int64_t canaries_wall_ns;           /* of an operator's canaries, its reference with them; 0: the table's (tests shorten it) */
     int64_t sample_budget;              /* thread instructions of a launch, beyond which a sample of its blocks is emulated; 0: the table's */
+    int64_t sample_cpu_ns;              /* the same in CPU time; 0: the table's (tests shorten it) */
     bool own_device;                    /* tests: the children bring a device of their own, of whatever kind is asked for */
 };
 

@@ -51,6 +51,8 @@
     X(RUN_CUDA_WALL_NS, 10 * LIMIT_SECOND, "one guarded run on a card; the kernels of interest take microseconds")                      \
     X(RUN_CUDA_LEAST_NS, 2 * LIMIT_SECOND, "what a run on a card is always allowed, uploads and all: see run_card_wall_ns")                 \
     X(RUN_WALL_LEAST_NS, 10 * LIMIT_SECOND, "a candidate may take some times the baseline's time on the emulator, but never less than this")  \
+    X(SLOW_BYTES, 4 * LIMIT_MIB, "of a regime's tensors a second, at least, all that is done with them: inputs, reference, runs, comparisons; a host alone does ten times that") \
+    X(SLOW_FLOPS, 50000000, "of an operator's work a second, at least, as references and the emulator do it; more than ten times that on a host alone")  \
     X(PROBE_WALL_NS, 2 * LIMIT_SECOND, "of repeats, and of launches in a chain; what was done by then is told")                           \
     X(SERIES_TRIAGE_NS, LIMIT_SECOND / 20, "of a series of launches on a card: a thousand of 5 us, with what is done between them")         \
     X(SERIES_NS, LIMIT_SECOND / 2, "the same in a full judgement")                                                                      \

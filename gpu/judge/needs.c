@@ -52,7 +52,7 @@ static char *lacks(const struct judge *j, enum need need)
     case NEED_EMULATION:
         if (note)
             return xfmt("the emulator did not run it: %s", note);
-        return j->emulated ? NULL : xstrdup("the emulator ran a sample of its blocks, and could not run all of them at a smaller shape");
+        return j->emulated ? NULL : xfmt("the emulator ran a sample of its blocks, and could not run all of them at a smaller shape: %.200s", json_str(j->smaller, "why", "none was tried"));
     case NEED_MEMORY:
         return json_bool(j->sides[CANDIDATE].info, "pageable_memory_access", false) ? xstrdup("kernels can reach the memory of the process that launches them") : NULL;
     case NEEDS:

@@ -93,6 +93,14 @@ bool regime_ahead(struct judge *j, int r, struct err *err)
     return !j->keep_regimes || r + 1 >= j->regime_count || regime_make(j, r + 1, err);
 }
 
+int64_t judge_wall_ns(const struct judge *j, int64_t usual_ns)
+{
+    double bytes = 0;
+    for (int t = 0; t < j->op->tensor_count && j->held.axis < 0; t++)      /* those that are held in part are as small as what is held */
+        bytes += (double)j->tensors[t].bytes;
+    return usual_ns + (int64_t)(bytes / (double)LIMIT_SLOW_BYTES * 1e9);
+}
+
 bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doubles, struct err *err)
 {
     cleanup(json) json_t *job = judge_job("shape"), *answer = NULL;
@@ -104,7 +112,7 @@ bool child_shape(struct judge *j, struct child *c, struct shared *out, bool doub
     if (!out->base && !shared_make(doubles ? SHARED_DOUBLES : SHARED_OUTPUTS, j->op, j->tensors, out, err))
         return false;
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, out, true, err)
-           && child_take(&j->watch, c, clock_mono_ns() + LIMIT_START_WALL_NS, &answer, err);
+           && child_take(&j->watch, c, clock_mono_ns() + judge_wall_ns(j, LIMIT_START_WALL_NS), &answer, err);
 }
 
 bool child_inputs(struct judge *j, struct child *c, const struct shared *in, struct err *err)
@@ -113,7 +121,7 @@ bool child_inputs(struct judge *j, struct child *c, const struct shared *in, str
     BUG_ON((in->rows != NULL) != (j->held.axis >= 0));
     return child_ask(&j->watch, c, job, err) && shared_send(c->process.fd, in, false, err)
            && (!in->rows || child_send_blob(c, "rows", in->rows, (size_t)j->held.count * sizeof *in->rows, err))
-           && child_take(&j->watch, c, clock_mono_ns() + LIMIT_ANSWER_GRACE_NS, &answer, err);
+           && child_take(&j->watch, c, clock_mono_ns() + judge_wall_ns(j, LIMIT_ANSWER_GRACE_NS), &answer, err);
 }
 
 static bool reference_start(struct judge *j, struct err *err)
@@ -150,7 +158,7 @@ bool reference_begin(struct judge *j, const struct shared *inputs, struct err *e
 bool reference_end(struct judge *j, double **results, struct err *err)
 {
     cleanup(json) json_t *answer = NULL;
-    if (!child_take(&j->watch, &j->reference, clock_mono_ns() + LIMIT_REFERENCE_WALL_NS, &answer, err))
+    if (!child_take(&j->watch, &j->reference, clock_mono_ns() + judge_wall_ns(j, LIMIT_REFERENCE_WALL_NS), &answer, err))
         return failed(j, err);
     for (int t = 0; t < j->op->tensor_count; t++) {
         size_t bytes = (size_t)j->tensors[t].elements * (size_t)op_results(j->op) * sizeof(double);

@@ -244,6 +244,7 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     if (s->run.role == SANDBOX_RUN_SIM && (!s->exploring || !s->counts)) {       /* a card counts nothing: what the emulator counted stays */
         json_decref(s->counts);
         s->counts = json_incref((json_t *)(uintptr_t)counts);
+        s->run_cpu_ns = json_int(answer, "cpu_ns", 0);
         json_decref(s->lines);
         s->lines = take_lines(json_object_get(answer, "lines"));
     }
@@ -335,8 +336,10 @@ bool run_ask(struct judge *j, struct judge_side *s, const struct run_order *o, c
      * the device sees to that itself. */
     int threads = j->config->threads > 0 ? j->config->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
     json_put_int(job, "threads", o->schedule_seed & PTX_SEED_DESCENDING && !o->check_races ? 1 : threads);
-    if (!card && !o->far)
+    if (!card && !o->far) {
         json_put_int(job, "sample_budget", j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
+        json_put_int(job, "sample_cpu_ns", j->config->sample_cpu_ns ? j->config->sample_cpu_ns : LIMIT_EMULATED_CPU_NS);
+    }
     /* Each regime has a sample of its own: who is wrong in few blocks has as many more chances to be seen. */
     json_put(job, "sample_seed", judge_u64(o->regime ? rng_mix(j->sample_seed + (uint64_t)o->regime) : j->sample_seed));
     json_put(job, "far", far_encode(o->far));

@@ -205,10 +205,11 @@ static bool sampled_stands(struct judge *j, struct judge_side *s, const char *ph
 {
     if (!s->sampled || smaller_shown(j))
         return true;
+    const char *why = json_str(j->smaller, "why", "none was tried");
     if (left_out(s) > 0)
-        return refuse(j, s, phase, v, err, "does without %lld blocks that read what others write, and at no smaller shape all could run", (long long)left_out(s));
+        return refuse(j, s, phase, v, err, "does without %lld blocks that read what others write, and at no smaller shape all could run (%.80s)", (long long)left_out(s), why);
     if (least_drawn(s) < LEAST_DRAWN)
-        return refuse(j, s, phase, v, err, "draws %lld, where at no smaller shape all could run", (long long)least_drawn(s));
+        return refuse(j, s, phase, v, err, "draws %lld, where at no smaller shape all could run (%.80s)", (long long)least_drawn(s), why);
     return true;
 }
 

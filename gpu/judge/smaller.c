@@ -4,8 +4,10 @@
  * judgement of its own, as far as that of correctness, with children, seeds and inputs of its own.
  *
  * Smaller: axes that count items (the first in the dimensions of what is written) are halved, one after the other, as long as the
- * operator's constraints hold, until its work would take a small part of the emulator's budget. A kernel made for one shape alone need not
- * work at another: that is no verdict on it, but then its sample has to stand by itself (sampled.c).
+ * operator's constraints hold, until its work would take a small part of the emulator's budget, of instructions and of time. There nothing is
+ * sampled again, whatever a busy host makes of its CPU time: the limits of a run hold. A kernel need not work at a shape that was not thought
+ * of: then larger ones are tried, up to one that takes the budget as a whole. That one was made for its own shape alone is no verdict on it,
+ * but then its sample has to stand by itself (sampled.c).
  */
 #include "core/clock.h"
 #include "gpu/judge/internal.h"
@@ -14,6 +16,8 @@
 #include <string.h>
 
 #define PART_OF_BUDGET 16       /* of a launch: there are some twenty runs of it */
+#define TRIES 3                 /* shapes, each */
+#define TIMES_LARGER 4          /* than the one before, and the last of them takes the whole budget */
 #define LEAST_AXIS 2
 
 bool smaller_shown(const struct judge *j) { return json_bool(j->smaller, "shown", false); }
@@ -135,7 +139,7 @@ static bool judge_at(struct judge *outer, json_t *shape, struct verdict *v, bool
 {
     struct judge_config config = *outer->config;
     config.device = "sim";
-    config.sample_budget = INT64_MAX;
+    config.sample_budget = config.sample_cpu_ns = INT64_MAX;
     cleanup(json) json_t *task = json_pack("{s:O,s:O,s:s}", "shape", shape, "candidate", json_object_get(outer->task, "candidate"), "mode", "triage");
     cleanup(judge) struct judge *j = judge_new(&config, NULL, outer->watch.cancelled, outer->watch.ctx);
     j->task = task;
@@ -145,44 +149,75 @@ static bool judge_at(struct judge *outer, json_t *shape, struct verdict *v, bool
     return ok;
 }
 
-/* A part of the instructions of all blocks, were they to run, that is within the budget's part. */
-static double part_wanted(const struct judge *j, const struct judge_side *s)
+/* All blocks, were they to run, in budgets of instructions or of CPU time, whichever is more of them. */
+static double budgets_of(const struct judge *j, const struct judge_side *s)
 {
-    const double budget = (double)(j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS) / PART_OF_BUDGET;
-    double most = 0;
+    const double budget = (double)(j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
+    const double budget_ns = (double)(j->config->sample_cpu_ns ? j->config->sample_cpu_ns : LIMIT_EMULATED_CPU_NS);
+    double most = 0, times = 1;
     for (int i = 0; i < s->plan.step_count; i++) {
         const json_t *c = json_array_get(s->counts, (size_t)i);
         const double all = (double)s->plan.steps[i].grid[0] * s->plan.steps[i].grid[1] * s->plan.steps[i].grid[2], some = (double)json_int(c, "blocks", 0);
-        if (some > 0)
-            most = fmax(most, (double)json_int(c, "thread_instructions", 0) * all / some);
+        if (some <= 0)
+            continue;
+        most = fmax(most, (double)json_int(c, "thread_instructions", 0) * all / some);
+        times = fmax(times, all / some);
     }
-    return most > budget ? budget / most : 0.5;
+    return fmax(most / budget, (double)s->run_cpu_ns * times / budget_ns);
 }
 
-bool smaller_show(struct judge *j, struct judge_side *s, struct err *err)
+/* One shape, and what came of it: *ret is {"shown","axes","why"?}. *ret_slow: a larger one only takes longer. False: nobody wants it any more. */
+static bool show_at(struct judge *j, json_t *shape, json_t **ret, bool *ret_slow, struct err *err)
 {
-    cleanup(json) json_t *shape = choose(j, part_wanted(j, s));
     cleanup(verdict) struct verdict v = {.code = VERDICT_OK};
     struct err why = {0};
     bool whole = false;
-    const int64_t from = clock_mono_ns();
     json_t *doc = json_object();
-    json_decref(j->smaller);
-    j->smaller = doc;
-    const bool ran = shape && judge_at(j, shape, &v, &whole, &why);
+    const bool ran = judge_at(j, shape, &v, &whole, &why);
+    *ret = doc;
+    *ret_slow = ran && v.code == VERDICT_TIMEOUT;
     json_put_bool(doc, "shown", ran && whole && v.code == VERDICT_OK);
-    json_put(doc, "axes", shape ? json_incref(json_object_get(shape, "axes")) : json_null());
-    if (!shape)
-        json_put_str(doc, "why", "the operator has no smaller shape");
-    else if (!ran)
+    json_put(doc, "axes", json_incref(json_object_get(shape, "axes")));
+    if (!ran)
         json_put_str(doc, "why", why.text);
     else if (v.code != VERDICT_OK)
         json_put(doc, "why", json_sprintf("%s in %s", verdict_name(v.code), v.phase));
     else if (!whole)
         json_put_str(doc, "why", "too large there too");
+    return ran || why.code != ERR_CONFLICT || err_set(err, why.code, "%s", why.text);
+}
+
+static bool show_one_of(struct judge *j, double budgets, struct err *err)
+{
+    double part = 1 / (budgets * PART_OF_BUDGET);
+    cleanup(json) json_t *before = NULL;
+    bool slow = false;
+    for (int i = 0; i < TRIES && !slow && !smaller_shown(j); i++, part *= TIMES_LARGER) {
+        json_t *shape = choose(j, fmin(part, 0.5));
+        const bool again = shape && before && json_equal(shape, before);
+        json_t *doc = NULL;
+        if (!shape || again) {
+            json_decref(shape);
+            continue;
+        }
+        json_decref(before);
+        before = shape;
+        const bool ok = show_at(j, shape, &doc, &slow, err);
+        json_decref(j->smaller);
+        j->smaller = doc;
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool smaller_show(struct judge *j, struct judge_side *s, struct err *err)
+{
+    const int64_t from = clock_mono_ns();
+    json_decref(j->smaller);
+    j->smaller = json_pack("{s:b,s:n,s:s}", "shown", 0, "axes", "why", "the operator has no smaller shape");
+    const bool ok = show_one_of(j, fmax(budgets_of(j, s), 2.0 / PART_OF_BUDGET), err);
     if (!j->watch.asked)                /* others worked for us */
         j->watch.idle_since_ns += clock_mono_ns() - from;
-    if (!ran && why.code == ERR_CONFLICT)
-        return err_set(err, why.code, "%s", why.text);
-    return true;
+    return ok;
 }

@@ -8,11 +8,11 @@
  * what is missing has perhaps stored something before it came to that, some of its warps or lanes and not others, as their turns were: all
  * of that is unsaid, or two runs of the same sample would store different things.
  */
+#include "core/clock.h"
 #include "gpu/ptx/machine.h"
 #include "gpu/ptx/opcode.h"
 
 #include <string.h>
-#include <time.h>
 
 #define PILOT 8                 /* parts of the budget until it is decided */
 #define SHARE 4                 /* parts of the budget that a sample takes */
@@ -177,18 +177,11 @@ static bool choose(struct machine *m, uint64_t done, double used)
     return true;
 }
 
-static int64_t cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Part of the budget that is used: of instructions or of time, whichever is more of its own. */
 static double used_of(const struct machine *m)
 {
     const double instructions = (double)atomic_load(&m->instructions) / (double)m->sample->budget;
-    const double time = m->sample->cpu_ns ? (double)(cpu_ns() - m->sample_cpu_ns) / (double)m->sample->cpu_ns : 0;
+    const double time = m->sample->cpu_ns ? (double)(clock_cpu_ns() - m->sample_cpu_ns) / (double)m->sample->cpu_ns : 0;
     return instructions > time ? instructions : time;
 }
 
@@ -302,7 +295,7 @@ void sample_open(struct machine *m, struct ptx_sample *wanted)
 {
     pthread_mutex_init(&m->sample_lock, NULL);
     m->sample_look = 1.0 / PILOT;
-    m->sample_cpu_ns = cpu_ns();
+    m->sample_cpu_ns = clock_cpu_ns();
     m->sample = wanted && (wanted->taken || wanted->budget) && !m->history && !m->launch->dependent && !ptx_talks(m->module, m->launch->kernel) ? wanted : NULL;
 }
 
