@@ -74,7 +74,7 @@
     N(max_candidates, "max-candidates", 10000, 1, 1000000, "candidates", "the largest budget")                                    \
     N(default_wall_seconds, "default-wall-seconds", 600, 1, 604800, "seconds", "budget of a job that names none")                 \
     N(max_wall_seconds, "max-wall-seconds", 86400, 1, 2592000, "seconds", "the largest budget")                                   \
-    N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement that takes longer is killed and repeated") \
+    N(judge_wall_seconds, "judge-wall-seconds", 120, 1, 86400, "seconds", "a judgement of small tensors that takes longer is killed and repeated; the line for a card is not counted") \
     N(estimates, "estimates", 48, 0, 256, "settings", "estimated by the emulator before the first of a shape is measured; 0: none")  \
     N(estimate_processes, "estimate-processes", 0, 0, 16, "processes", "that make them at once; 0: one for every two processors")   \
     T(card_lock, "card-lock", NULL, false, "a file that judges of one host share, so that one has a card at a time (.cuda:N behind it); default: card.lock in --data, with --runner none") \

@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     config.sample_budget = 400000;
     expect(ONE, 10, false, VERDICT_UNSUPPORTED_ON_SIM, "at no smaller shape");                     /* a small one does not */
     expect(ONE, 4, false, VERDICT_OUT_OF_BOUNDS, NULL);
-    config.sample_cpu_ns = 40000000;
+    config.sample_cpu_ns = 200000000;
     shown(13, 32, ROWS / 2);
     config.sample_cpu_ns = 0;
     config.run_wall_ns = 1500000000;

@@ -34,7 +34,8 @@ json_t *child_finding_encode(const struct ptx_finding *f)
     X(global_store_sectors) X(unique_load_sectors) X(unique_store_sectors) X(shared_requests)              \
     X(shared_wavefronts) X(barriers) X(atomics) X(shuffles) X(longest_warp_instructions) X(dependent_loads)         \
     X(l1_hit_sectors) X(l2_load_sectors) X(l2_hit_sectors) X(l2_store_sectors) X(dram_load_sectors)        \
-    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(expanded_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks)
+    X(dram_store_sectors) X(modelled_blocks) X(chain_cycles) X(expanded_cycles) X(drawn_blocks) X(drawn_of) X(left_out_blocks) \
+    X(sample_cpu_ns)
 
 json_t *child_counts_encode(const struct ptx_counts *c)
 {
@@ -301,14 +302,13 @@ bool child_do_run(struct child_state *s, const json_t *job, struct err *err)
     cleanup(device_fault) struct device_fault fault = {0};
     s->last = (struct device_run_result){.tensors = s->outputs};
     s->ran = false;
-    const int64_t from = clock_mono_ns(), cpu_from = clock_cpu_ns();
+    int64_t from = clock_mono_ns();
     if (!s->ops->run(s->program, &how, &s->last, &fault, err))
         return false;
     s->ran = fault.code == VERDICT_OK;
     json_t *doc = json_object(), *counts = json_array(), *lines = json_array();
     json_put(doc, "fault", child_fault_encode(&fault));
     json_put_int(doc, "ns", clock_mono_ns() - from);
-    json_put_int(doc, "cpu_ns", clock_cpu_ns() - cpu_from);
     json_put(doc, "counts", counts);
     json_put(doc, "lines", lines);
     if (s->ran) {

@@ -56,7 +56,6 @@ struct judge_side {
     bool exploring;                     /* the run that was asked for explores */
     int64_t run_asked_ns, run_deadline_ns;
     int64_t run_ns;                     /* what its last run took, by the child */
-    int64_t run_cpu_ns;                 /* CPU time of the run that `counts` are of, by the child */
     double estimate_ns;
     json_t *estimate_terms;
     int timed_sets;                     /* buffer sets in its run child */

@@ -244,7 +244,6 @@ static bool take_run(struct judge *j, struct judge_side *s, const json_t *answer
     if (s->run.role == SANDBOX_RUN_SIM && (!s->exploring || !s->counts)) {       /* a card counts nothing: what the emulator counted stays */
         json_decref(s->counts);
         s->counts = json_incref((json_t *)(uintptr_t)counts);
-        s->run_cpu_ns = json_int(answer, "cpu_ns", 0);
         json_decref(s->lines);
         s->lines = take_lines(json_object_get(answer, "lines"));
     }

@@ -154,16 +154,15 @@ static double budgets_of(const struct judge *j, const struct judge_side *s)
 {
     const double budget = (double)(j->config->sample_budget ? j->config->sample_budget : LIMIT_EMULATED_INSTRUCTIONS);
     const double budget_ns = (double)(j->config->sample_cpu_ns ? j->config->sample_cpu_ns : LIMIT_EMULATED_CPU_NS);
-    double most = 0, times = 1;
+    double most = 0;
     for (int i = 0; i < s->plan.step_count; i++) {
         const json_t *c = json_array_get(s->counts, (size_t)i);
         const double all = (double)s->plan.steps[i].grid[0] * s->plan.steps[i].grid[1] * s->plan.steps[i].grid[2], some = (double)json_int(c, "blocks", 0);
-        if (some <= 0)
-            continue;
-        most = fmax(most, (double)json_int(c, "thread_instructions", 0) * all / some);
-        times = fmax(times, all / some);
+        const double used = fmax((double)json_int(c, "thread_instructions", 0) / budget, (double)json_int(c, "sample_cpu_ns", 0) / budget_ns);
+        if (some > 0)
+            most = fmax(most, used * all / some);
     }
-    return fmax(most / budget, (double)s->run_cpu_ns * times / budget_ns);
+    return most;
 }
 
 /* One shape, and what came of it: *ret is {"shown","axes","why"?}. *ret_slow: a larger one only takes longer. False: nobody wants it any more. */

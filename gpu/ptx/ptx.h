@@ -161,6 +161,7 @@ struct ptx_counts {
     uint64_t longest_warp_instructions;                     /* of the warp that issued most */
     uint64_t waited_grid;                 /* 1: a thread waited for the launch before this one (griddepcontrol.wait) */
     uint64_t drawn_blocks, drawn_of;      /* of a sample: blocks that were drawn and ran to their end; of how many they were drawn */
+    uint64_t sample_cpu_ns;               /* of a sample: CPU time of the process while its blocks ran; the only count that differs from run to run */
     uint64_t left_out_blocks;             /* that ended because nobody had written what they read: ptx_buffer.partial */
     uint64_t reads_later;                 /* 1: a block may have read what one that begins after it had stored; see ptx_run */
     uint64_t shadow_bytes;                /* held beside the buffers for checks and counts: bits, marks, who wrote last */

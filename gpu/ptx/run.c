@@ -3,6 +3,7 @@
  * turns.c, what a block has in block.c.
  */
 #include "gpu/ptx/run.h"
+#include "core/clock.h"
 
 #include <string.h>
 
@@ -294,8 +295,10 @@ bool ptx_run(const struct ptx_module *module, const struct ptx_launch *launch, s
             free(k->block_warps);
         }
         free(workers);
-        if (m->sample && m->sample->taken)
+        if (m->sample && m->sample->taken) {
             counts.drawn_of = (m->sample->high - m->sample->low - m->sample->corners) * m->cluster_size;
+            counts.sample_cpu_ns = (uint64_t)(clock_cpu_ns() - m->sample_cpu_ns);
+        }
         sample_close(m);
     }
     for (int i = 0; i < m->region_count; i++)
