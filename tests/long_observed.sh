@@ -71,7 +71,7 @@ is "shown" "$("$proteus" observe | awk 'NR > 1 {print $2}' | tr '\n' ' ')" "topk
 is "served" "$(curl -s "$PROTEUS_SERVER/v1/kernels" | grep -o '"kernels":\[\]')" '"kernels":[]'
 stop
 
-# Another start, without estimating: nothing is lost. One of a neighbouring batch is guessed, a model's own shapes too.
+# Another start, without estimating: nothing is lost. One of a neighbouring batch is guessed.
 start --estimate-candidates 0
 is "kept" "$(ops)$(bases)" "topk_softmax gemm_nt estimate=2 "
 echo '{"op":"topk_softmax","axes":{"R":2,"E":256,"k":8},"count":2000}' >"$dir/more"
