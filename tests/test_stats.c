@@ -165,7 +165,7 @@ static void test_controls(int runs)
 
 /*
  * What a first look may spend of the 1 % by which a control may be wrong: half. In a world that is quiet enough for a third of the
- * controls to be sharp at once; those that are sharp by chance, and off for it, are a tenth of them.
+ * controls to be sharp at once: one in thirty of these is so by chance, and excludes 1.
  */
 static void test_control_early(int runs)
 {
@@ -181,7 +181,7 @@ static void test_control_early(int runs)
     check(alarms <= 0.005 * runs);
 }
 
-/* A control that is off by 1 % is seen nearly always, though nothing of the harness is known to it: at its full length, and as it is taken. */
+/* A control that is off by 1 % is seen nearly always, though nothing of the harness is known to it: as it is taken, and at full length. */
 static void test_control_sees(int runs)
 {
     for (int s = 0; s < 2; s++) {

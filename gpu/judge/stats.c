@@ -208,7 +208,7 @@ double stats_wilcoxon(const double *differences, int count)
 /* Log-ratios in one list, block by block. */
 struct series { int count, blocks; const double *values; const int *starts; /* of blocks; starts[blocks] is count */ double *medians; /* by block */ };
 
-/* Student's t at the interval's upper tail, by its expansion in 1 / degrees (99 %: good to 0.1 % from five degrees on; 99.99 %: to 0.5 % from eleven on). */
+/* Student's t where the normal has that tail, by its expansion in 1 / degrees: 99 % is good to 0.1 % from five on, 99.99 % to 0.5 % from eleven. */
 static double student(double normal, int degrees)
 {
     double z = normal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = degrees < 3 ? 3 : degrees;

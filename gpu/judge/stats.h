@@ -90,12 +90,12 @@ void stats_compare(const struct stats_pair *pairs, int count, uint64_t seed, str
 /*
  * A/A: the baseline against itself. A control is taken until it is sharp: alike unless the interval then excludes 1. The point alone is
  * no argument: of 24 pairs with 2 % noise one control in three lies half a percent off.
- * Nor is an early interval, where it excludes 1: who looks up to fourteen times and stops at the first narrow interval picks those that
+ * Nor is an early interval, where it excludes 1: who looks up to thirteen times and stops at the first narrow interval picks those that
  * are narrow by chance, and they hold the truth too seldom (Chow and Robbins 1965, Starr 1966, of intervals of fixed width). In simulation
- * a quarter of the controls of triage that ended at the first look did so with a false alarm, of those at the last one in 500. So
- * the looks before the last are as strict as those of a trial that is looked at while it runs (Haybittle 1971, Peto 1976): such that all
- * thirteen together add an eighth of the last one's 1 %, which then needs no correction. A control that is sharp and excludes 1 by less
- * than that goes on; at its last look the interval of STATS_CONFIDENCE decides, as for every other.
+ * a quarter of the controls of triage that ended at the first look did so with a false alarm, of those at the last one in 300. So the
+ * looks before the last are far stricter, as those into a trial that still runs are (Haybittle 1971, Peto 1976): all twelve together
+ * may add an eighth of the last one's 1 %, which then needs no correction. A control that is sharp and excludes 1 by less than that
+ * goes on; at its last look the interval of STATS_CONFIDENCE decides, as for every other.
  */
 bool stats_control_settled(const struct stats_result *r);
 /* Of how many blocks the next look is, after one at `blocks` that settled nothing; 0: it is long enough as it is. first: of the first look. */
