@@ -123,8 +123,12 @@ static void pass(struct cluster *c)
             w->cluster_passed |= w->cluster_here;
             w->cluster_here = 0;
         }
+    bool waited = false;
+    for (uint32_t r = 0; r < c->size; r++)
+        waited |= c->blocks[r].cluster_gathered.waited;
     for (uint32_t r = 0; r < c->size; r++) {
         c->blocks[r].cluster_released = c->blocks[r].cluster_gathered;
+        c->blocks[r].cluster_released.waited = waited;
         c->blocks[r].cluster_released.peers = (1u << c->size) - 1;   /* all of them arrived here */
     }
 }
