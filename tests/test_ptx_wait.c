@@ -22,6 +22,7 @@
 #define LOOK_N "V: mbarrier.try_wait.parity.shared.b64 %p9, [n], 0; @!%p9 bra V;\n"
 #define PRODUCE "@!%p2 bra O; griddepcontrol.wait; mbarrier.arrive.shared.b64 %rd9, [n]; O:\n"
 #define CLUSTER "barrier.cluster.arrive; barrier.cluster.wait;\n"
+#define ALIGNED "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n"
 
 struct row { const char *body; enum ptx_finding_kind want; uint32_t cluster; };
 static const struct row rows[] = {
@@ -60,6 +61,10 @@ static const struct row rows[] = {
     {PRODUCE "V: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p9, [n], 0; @!%p9 bra V; fence.acq_rel.cta;" LOAD, PTX_CLEAN, 1},
     /* the cluster's barrier */
     {ONE_OF_CLUSTER CLUSTER LOAD, PTX_CLEAN, 2},
+    {ONE_OF_CLUSTER ALIGNED LOAD, PTX_CLEAN, 2},
+    {ALIGNED ONE_OF_CLUSTER LOAD ALIGNED, PTX_RACE, 2},
+    {"barrier.cluster.arrive.aligned;" ONE_OF_CLUSTER "barrier.cluster.wait.aligned;" LOAD, PTX_RACE, 2},
+    {ONE "barrier.cluster.arrive.aligned; @!%p1 bra S;" LOAD "S: barrier.cluster.wait.aligned;", PTX_RACE, 2},   /* arriving together orders nothing */
     {ONE CLUSTER LOAD, PTX_CLEAN, 1},                                         /* a block by itself is a cluster */
     {CLUSTER ONE_OF_CLUSTER LOAD CLUSTER, PTX_RACE, 2},
     {"barrier.cluster.arrive;" ONE_OF_CLUSTER "barrier.cluster.wait;" LOAD, PTX_RACE, 2},
