@@ -31,6 +31,7 @@ static const struct row rows[] = {
     {ONE "@!%p1 bra E;" LOAD "E:", PTX_RACE, 1},                              /* the others of its warp: nothing makes them meet */
     {ONE "@!%p2 bra E;" LOAD "E:", PTX_CLEAN, 1},                             /* it alone goes on */
     {ONE "bar.warp.sync -1;" LOAD, PTX_RACE, 1},                              /* the other warp */
+    {ONE "@!%p1 bra E; ld.global.u32 %r9, [%rd4]; E:", PTX_RACE, 1},         /* all of them one word */
     {ONE "bar.sync 0;" LOAD, PTX_CLEAN, 1},
     {"bar.sync 0;" ONE LOAD, PTX_RACE, 1},
     {ONE "@%p1 bra A; bar.sync 1, 64;" LOAD "bra E; A: bar.arrive 1, 64; E:", PTX_CLEAN, 1},
@@ -53,10 +54,13 @@ static const struct row rows[] = {
     {PRODUCE "@!%p4 bra E;" LOOK_N LOAD "E:", PTX_CLEAN, 1},
     {PRODUCE "@%p1 bra E; @!%p4 bra S;" LOOK_N "S: bar.warp.sync -1;" LOAD "E:", PTX_CLEAN, 1},    /* one looks and tells its warp */
     {PRODUCE "@%p1 bra E; @!%p4 bra S;" LOOK_N "S:" LOAD "E:", PTX_RACE, 1},
+    {ONE "@!%p5 bra N; mbarrier.arrive.shared.b64 %rd9, [n]; N:" LOOK_N LOAD, PTX_RACE, 1},    /* another lane arrives, and has not met it */
+    {ONE "bar.warp.sync -1; @!%p5 bra N; mbarrier.arrive.shared.b64 %rd9, [n]; N:" LOOK_N LOAD, PTX_CLEAN, 1},
     {"@!%p2 bra O; griddepcontrol.wait; mbarrier.arrive.expect_tx.shared.b64 %rd9, [n], 0; O:" LOOK_N LOAD, PTX_CLEAN, 1},
     /* without release, without acquire: fences make it count */
     {"@!%p2 bra O; griddepcontrol.wait; mbarrier.arrive.relaxed.cta.shared.b64 %rd9, [n]; O:" LOOK_N LOAD, PTX_RACE, 1},
     {"@!%p2 bra O; griddepcontrol.wait; fence.acq_rel.cta; mbarrier.arrive.relaxed.cta.shared.b64 %rd9, [n]; O:" LOOK_N LOAD, PTX_CLEAN, 1},
+    {"@!%p2 bra O; griddepcontrol.wait; fence.acq_rel.cta; O: bar.warp.sync -1; @!%p5 bra N; mbarrier.arrive.relaxed.cta.shared.b64 %rd9, [n]; N:" LOOK_N LOAD, PTX_CLEAN, 1},
     {PRODUCE "V: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p9, [n], 0; @!%p9 bra V;" LOAD, PTX_RACE, 1},
     {PRODUCE "V: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p9, [n], 0; @!%p9 bra V; fence.acq_rel.cta;" LOAD, PTX_CLEAN, 1},
     /* the cluster's barrier */
@@ -86,6 +90,12 @@ static const struct row rows[] = {
     {"@!%p2 bra O; st.release.cta.shared.u32 [s], 1; griddepcontrol.wait; O: V: ld.acquire.cta.shared.u32 %r9, [s]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V;" LOAD, PTX_RACE, 1},
     {"@!%p2 bra O; griddepcontrol.wait; st.volatile.shared.u32 [s], 1; O: V: ld.volatile.shared.u32 %r9, [s]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V; membar.cta;" LOAD, PTX_RACE, 1},
     {"@!%p2 bra O; griddepcontrol.wait; membar.cta; st.volatile.shared.u32 [s], 1; O: V: ld.volatile.shared.u32 %r9, [s]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V; membar.cta;" LOAD, PTX_CLEAN, 1},
+    {"@!%p2 bra O; membar.cta; griddepcontrol.wait; st.volatile.shared.u32 [s], 1; O: V: ld.volatile.shared.u32 %r9, [s]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V; membar.cta;" LOAD, PTX_RACE, 1},
+    {"@!%p2 bra O; griddepcontrol.wait; st.release.cta.shared.u32 [s], 1; bra E; O: setp.eq.u32 %p6, %r1, 41; or.pred %p7, %p4, %p6; @!%p7 bra E; @%p6 bra A;\n"
+     "V: ld.volatile.shared.u32 %r9, [s]; setp.ne.u32 %p9, %r9, 2; @%p9 bra V;" LOAD "bra E;\n"                  /* beside one of its warp that acquires */
+     "A: ld.acquire.cta.shared.u32 %r9, [s]; setp.eq.u32 %p9, %r9, 0; @%p9 bra A; st.volatile.shared.u32 [s], 2; E:", PTX_RACE, 1},
+    {"setp.eq.and.u32 %p6, %r2, 0, %p2; @!%p6 bra O; griddepcontrol.wait; membar.gl; O: bar.sync 0; setp.eq.and.u32 %p6, %r2, 0, %p4;\n"
+     "@%p6 st.volatile.global.u32 [%rd4+1020], 1; V: ld.acquire.gpu.global.u32 %r9, [%rd4+1020]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V;" LOAD, PTX_CLEAN, 1},   /* who met it tells */
     {"setp.eq.and.u32 %p6, %r2, 0, %p2; @!%p6 bra O; griddepcontrol.wait; st.release.gpu.global.u32 [%rd4+1020], 1; O:\n"
      "V: ld.acquire.gpu.global.u32 %r9, [%rd4+1020]; setp.eq.u32 %p9, %r9, 0; @%p9 bra V;" LOAD, PTX_CLEAN, 1},
     {"setp.eq.and.u32 %p6, %r2, 0, %p2; @!%p6 bra O; st.release.gpu.global.u32 [%rd4+1020], 1; griddepcontrol.wait; O:\n"

@@ -99,7 +99,6 @@ void race_steps_meet(struct warp *w, uint32_t mask)
 {
     w->waited_grid |= w->waited_grid & mask ? mask : 0;
     w->waited_fenced |= w->waited_fenced & mask ? mask : 0;
-    w->waited_taken |= w->waited_taken & mask ? mask : 0;
 }
 
 void race_steps_fence(struct warp *w, uint32_t active)
