@@ -2,6 +2,9 @@
 add_library(test_llm_server STATIC llm_server.c)
 target_link_libraries(test_llm_server PUBLIC proteus_core Threads::Threads)
 proteus_test(test_agent_client SOURCES test_agent_client.c LIBS proteus_llm test_llm_server ARGS ${CMAKE_CURRENT_SOURCE_DIR}/data)
+proteus_test(test_agent_account SOURCES test_agent_account.c LIBS proteus_llm test_llm_server ARGS ${CMAKE_CURRENT_SOURCE_DIR}/data)
+proteus_test(test_agent_vectors SOURCES test_agent_vectors.c LIBS proteus_llm test_llm_server ARGS ${CMAKE_CURRENT_SOURCE_DIR}/data)
+proteus_test(test_agent_events SOURCES test_agent_events.c LIBS proteus_llm)
 if(TARGET proteus_jobs AND TARGET proteus-gpu)
   proteus_test(test_agent_sim SOURCES test_agent_sim.c LIBS proteus_jobs test_llm_server LABELS nvrtc TIMEOUT 240
     ARGS $<TARGET_FILE:proteus-gpu> ${CMAKE_BINARY_DIR}/share/proteus/ops ${CMAKE_CURRENT_SOURCE_DIR}/data/llm)
