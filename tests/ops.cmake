@@ -5,7 +5,7 @@ foreach(test test_golden test_ops test_inputs test_regimes test_held test_canary
   target_compile_definitions(${test} PRIVATE ${OPS_DEFINITIONS})
   add_dependencies(${test} proteus_ops)
 endforeach()
-foreach(test test_compare test_compare_honest test_compare_canaries test_crew)
+foreach(test test_compare test_compare_honest test_compare_parts test_compare_tiny test_compare_canaries test_crew)
   proteus_test(${test} SOURCES ${test}.c compare_scene.c LIBS proteus_numerics)
   target_compile_definitions(${test} PRIVATE ${OPS_DEFINITIONS})
   add_dependencies(${test} proteus_ops)

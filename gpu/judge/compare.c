@@ -88,7 +88,7 @@ static struct sums tile_sums(struct walk *w)
 static double allowed_rms(const struct walk *w, const struct sums *s, double furthest_row)
 {
     const struct granted *g = &w->between_steps;
-    const double reference = root_mean(s->reference, s->n), factor = w->tolerance.factor,
+    const double reference = of_scale(w, root_mean(s->reference, s->n)), factor = w->tolerance.factor,
                  between = larger(factor * root_mean(larger(s->between, g->usual * s->reference), s->n), furthest_row * reference);
     if (!w->c->baseline)
         return larger(w->tolerance.rms * reference, AS_ROUNDED * root_mean(s->rounding, s->n)) + between;
@@ -173,7 +173,7 @@ void compare_tile(struct walk *w)
     w->ret->elements += w->count;
     if (tile_classes(w)) {
         struct sums s = tile_sums(w);
-        tile_elements(w, root_mean(s.reference, s.n));
+        tile_elements(w, of_scale(w, root_mean(s.reference, s.n)));
         double error = root_mean(s.error, s.n), part = against(error, allowed_rms(w, &s, w->between_steps.row));
         w->tiles++;
         w->rare_tiles += against(error, allowed_rms(w, &s, 0)) > 1;
@@ -376,6 +376,7 @@ void compare_tensor(const struct compare_case *c, struct compare_result *ret)
     w->worst_at = -1;
     w->tolerance = compare_tolerance(c->op, t);
     w->roundoff = dtype_roundoff(t->dtype);
+    w->least_scale = compare_least_scale(t->dtype);
     /* f32 results may differ by the order of their sums: there the floor is a part of the table, not of one rounding */
     w->floor_rms = larger(w->roundoff / 2, w->tolerance.rms / 4);
     w->floor_worst = larger(4 * w->roundoff, w->tolerance.max / 4);

@@ -14,6 +14,10 @@
  * Where an operator's steps may round between them (op.json "intermediates"), the reference comes with a second result that does:
  * its distance from the first, tile by tile, is allowed like the baseline's error, in every mode.
  *
+ * Relative errors are of a scale: the RMS of the tile, or the element. Where the values are smaller than what their type, or single precision
+ * within a kernel, holds with all its bits, and are not all zeros, the scale is that (compare_least_scale): of a tensor of a few elements
+ * all may be so small by chance, and then what rounds to the next number of the type, or to zero, is as right as can be.
+ *
  * A tile is a row of the last dimension: short rows joined to at least 32 elements, long ones cut to at most 1024. What must
  * keep its bits is in no tile. Pure; any thread.
  *
@@ -34,6 +38,8 @@ struct compare_tolerance {
 /* ERR_INVALID names the field of "tolerance" that is wrong. */
 bool compare_check(const struct op *op, struct err *err) MUST_CHECK;
 struct compare_tolerance compare_tolerance(const struct op *op, const struct tensor *t);
+/* The least that errors are held against where the right values are not zeros: below it a type, or a step of a kernel, has no relative precision. */
+double compare_least_scale(enum dtype t);
 
 struct compare_case {
     const struct op *op;
@@ -84,6 +90,8 @@ struct compare_result {
     double small;                    /* largest RMS(error) of elements of one magnitude against what it may be; over 1 fails */
 };
 void compare_tensor(const struct compare_case *c, struct compare_result *ret);
+/* Whether the baseline of this comparison is fit to be a yardstick: inside the absolute table itself. */
+bool compare_baseline_fit(const struct compare_result *r, const struct compare_tolerance *t);
 /* Figures and, where there is one, the failing element; new reference. */
 json_t *compare_encode(const struct compare_result *r, const struct tensor *t);
 

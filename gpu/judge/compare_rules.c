@@ -28,7 +28,7 @@ static void judge_bias(struct walk *w)
 {
     const struct sums *s = &w->all;
     double n = (double)s->n;
-    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * root_mean(s->reference, s->n)
+    double allowed = 4 * root_mean(s->error, s->n) / sqrt(n) + w->floor_bias * of_scale(w, root_mean(s->reference, s->n))
                      + w->tolerance.factor * root_mean(s->drift, s->n);
     double mean = larger(fabs(s->bias), fabs(s->inward)) / n;
     w->ret->bias = against(mean, allowed);
@@ -58,7 +58,7 @@ void compare_whole(struct walk *w)
     struct compare_result *r = w->ret;
     const char *name = w->c->tensor->spec->name;
     const struct sums *s = &w->all;
-    double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = root_mean(s->reference, s->n);
+    double error = root_mean(s->error, s->n), baseline = root_mean(s->baseline, s->n), reference = of_scale(w, root_mean(s->reference, s->n)), largest = of_scale(w, w->max_reference);
     r->rms = against(error, reference);
     if (w->c->baseline) {
         r->baseline_rms = against(larger(baseline - w->tolerance.factor * root_mean(s->between, s->n), 0), reference);
@@ -86,7 +86,7 @@ void compare_whole(struct walk *w)
     if (w->rare > w->beyond && (double)w->rare > larger(1 - w->tolerance.matched, 1.0 / RARE) * (double)s->n)
         compare_fail(w, COMPARE_WORST, "%s: of %lld elements %lld are further off than rounding between the steps makes one in %d", name, (long long)s->n,
                      (long long)w->rare, RARE);
-    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(larger(w->max_baseline, w->max_between), w->roundoff * w->max_reference) + w->floor_worst * w->max_reference)
+    if (w->c->baseline && w->tolerance.matched >= 1 && w->max_error > 2 * larger(larger(w->max_baseline, w->max_between), w->roundoff * largest) + w->floor_worst * largest)
         compare_fail(w, COMPARE_WORST, "%s: the largest error is %.3g, the baseline's is %.3g", name, w->max_error, w->max_baseline);
     if (r->worst > 10 * w->tolerance.max)
         compare_fail(w, COMPARE_CAP, "%s: an element is off by %.3g of its scale, none may be by %.3g", name, r->worst, 10 * w->tolerance.max);

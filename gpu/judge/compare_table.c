@@ -74,6 +74,24 @@ struct compare_tolerance compare_tolerance(const struct op *op, const struct ten
     return ret;
 }
 
+/*
+ * Types of five exponent bits or fewer: the smallest number that has all its bits. The others have single precision's range, but then steps
+ * before the last do not fit: exp(89) does not, and x / (1 + exp(-x)) is zero where it should be 1e-37, and then is multiplied. So their
+ * least lies far above, and as far below any value that means something.
+ */
+#define LEAST_SINGLE 0x1p-96
+double compare_least_scale(enum dtype t)
+{
+    static const double least[DTYPE_COUNT] = {
+        [DTYPE_F16] = 0x1p-14, [DTYPE_F8E4M3] = 0x1p-6, [DTYPE_BF16] = LEAST_SINGLE, [DTYPE_F32] = LEAST_SINGLE};
+    return least[t];
+}
+
+bool compare_baseline_fit(const struct compare_result *r, const struct compare_tolerance *t)
+{
+    return r->baseline_worst <= 10 * t->max && r->baseline_rms <= 4 * t->rms;
+}
+
 json_t *compare_encode(const struct compare_result *r, const struct tensor *t)
 {
     json_t *doc = json_object();

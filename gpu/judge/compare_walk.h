@@ -24,6 +24,7 @@ struct walk {
     struct compare_tolerance tolerance;
     struct compare_result *ret;
     double roundoff, floor_rms, floor_worst, floor_bias;
+    double least_scale;                            /* what is smaller, but not zero, is judged as though it were so large */
     struct sums all;
     struct magnitude magnitudes[MAGNITUDES];
     double max_error, max_baseline, max_reference;
@@ -62,6 +63,12 @@ static inline double larger(double a, double b)
 static inline double root_mean(double squares, int64_t n)
 {
     return n ? sqrt(squares / (double)n) : 0;
+}
+
+/* What an error is held against, where the reference's RMS or largest is x: zeros are zeros, and have none. */
+static inline double of_scale(const struct walk *w, double x)
+{
+    return x > 0 ? larger(x, w->least_scale) : 0;
 }
 
 static inline double against(double value, double allowed)

@@ -18,11 +18,10 @@ static void describe(const struct judge *j, struct verdict *v, const struct comp
     json_put_str(v->detail, "regime", inputs_regime_name(j->op, regime));
 }
 
-/* Whether the baseline is fit to be a yardstick: inside the absolute table itself. */
 static bool baseline_fit(const struct judge *j, const struct compare_result *r, const struct tensor *t, struct err *err)
 {
-    struct compare_tolerance tolerance = compare_tolerance(j->op, t);
-    if (r->baseline_worst > 10 * tolerance.max || r->baseline_rms > 4 * tolerance.rms)
+    const struct compare_tolerance tolerance = compare_tolerance(j->op, t);
+    if (!compare_baseline_fit(r, &tolerance))
         return err_set(err, ERR_INTERNAL,
                        "the baseline's own error in %s is too large to measure by: worst %.3g, RMS %.3g", t->spec->name,
                        r->baseline_worst, r->baseline_rms);
