@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define RUN_LEAST 8                                /* unchanged elements in a row that must keep their bits; fewer may be chance */
+#define TIE 0x1p-10                                /* of a number: so far from the middle of two it may still be rounded to either */
 #define LARGEST_OF_A_TILE 3                        /* of some hundred deviations the largest, in their root mean square */
 
 static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
@@ -133,6 +134,10 @@ static void count_steps(struct walk *w, int i)
     const enum dtype t = w->c->tensor->dtype;
     const int64_t steps = llabs(number_of(t, w->got[i]) - number_of(t, w->rounded[i]));
     w->most_steps = steps > w->most_steps ? steps : w->most_steps;
+    /* To the other side than the reference goes only what lies near the middle, as near as half precision's few roundings reach. */
+    if (steps == 1 && w->tolerance.steps == 1 && fabs(w->reference[i] - (w->got[i] + w->rounded[i]) / 2) > TIE * fabs(w->reference[i])
+        && !w->clear_of_ties++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
+        point_at(w, w->at[i], w->got[i], w->rounded[i]);
 }
 
 static void tile_elements(struct walk *w, double tile_rms)

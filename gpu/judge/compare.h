@@ -9,7 +9,8 @@
  *   worst, cap the worst element, against max(RMS of its tile, its own size)
  *   bias       the mean of the error, plain and towards zero, against the error's own size
  *   small      as tile, of the elements of one order of magnitude alone: what is lost below the others' rounding
- *   steps      where the operator says so: how many of its type's numbers an element is from the reference rounded to the type
+ *   steps      where the operator says so: how many of its type's numbers an element is from the reference rounded to the type. Where it
+ *              may be one, for ties that fall the other way, what is rounded must be near a tie (2^-10 of it): a gain a little off is no tie
  *
  * Where an operator's steps may round between them (op.json "intermediates"), the reference comes with a second result that does:
  * its distance from the first, tile by tile, is allowed like the baseline's error, in every mode.

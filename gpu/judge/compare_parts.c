@@ -75,7 +75,7 @@ static void add_result(struct walk *w, const struct walk *p)
 }
 
 /* Whoever gathers more says here how it is added: what is forgotten would be a rule that large tensors need not keep. */
-_Static_assert(offsetof(struct walk, count) - offsetof(struct walk, all) == sizeof(struct sums) + MAGNITUDES * sizeof(struct magnitude) + 10 * 8, "add_walk");
+_Static_assert(offsetof(struct walk, count) - offsetof(struct walk, all) == sizeof(struct sums) + MAGNITUDES * sizeof(struct magnitude) + 11 * 8, "add_walk");
 _Static_assert(sizeof(struct sums) == 9 * 8 && sizeof(struct magnitude) == 4 * 8, "add_sums, add_walk");
 
 static void add_walk(struct walk *w, const struct walk *p)
@@ -93,6 +93,7 @@ static void add_walk(struct walk *w, const struct walk *p)
     w->max_reference = larger(w->max_reference, p->max_reference);
     w->max_between = larger(w->max_between, p->max_between);
     w->beyond += p->beyond;
+    w->clear_of_ties += p->clear_of_ties;
     w->inexact += p->inexact;
     w->rare += p->rare;
     w->tiles += p->tiles;

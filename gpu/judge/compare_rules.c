@@ -95,4 +95,7 @@ void compare_whole(struct walk *w)
     if (w->tolerance.steps > 0 && (double)w->most_steps > w->tolerance.steps)
         compare_fail(w, COMPARE_STEPS, "%s: an element is %lld of its type's numbers from the right one, at most %g is rounding", name,
                      (long long)w->most_steps, w->tolerance.steps);
+    if (w->clear_of_ties)
+        compare_fail(w, COMPARE_STEPS, "%s: %lld of %lld elements are the neighbour of the right number, and what is rounded lies clear of the middle between the two", name,
+                     (long long)w->clear_of_ties, (long long)s->n);
 }

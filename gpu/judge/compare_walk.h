@@ -30,6 +30,7 @@ struct walk {
     double max_error, max_baseline, max_reference;
     int64_t beyond;                                /* elements over tolerance.max */
     int64_t rare, tiles, rare_tiles;               /* elements and tiles that the usual rounding between steps does not excuse */
+    int64_t clear_of_ties;                         /* elements that are a number's neighbour though what is rounded is no tie; where one step may be rounding */
     int64_t inexact;                               /* elements that are not the right one; where each must be */
     int64_t most_steps;                            /* of the type's numbers, from an element to the right one; where somebody counts */
     int64_t worst_at;
