@@ -17,6 +17,7 @@
 #define PLAN_SHARED_MAX_BYTES 232448   /* 227 KiB: the most a block can opt in to on sm_90 */
 #define TRITON_MAX_HIDDEN 2            /* arguments that Triton adds: pointers to global and to profile scratch memory */
 #define PLAN_MAX_WORKSPACE_BYTES ((int64_t)4 << 30)
+#define PLAN_WORKSPACE_ALIGNMENT_BYTES 256      /* of each: what a driver's allocator gives; part of the contract with a kernel, as tensors' are */
 
 enum language { LANGUAGE_CUDA, LANGUAGE_PTX, LANGUAGE_TRITON, LANGUAGE_COUNT };
 const char *language_name(enum language l);

@@ -369,6 +369,7 @@ bool plan_preconditions(const struct plan *p, const struct shape *s, const char 
     json_put_str(doc, "target", s->target);
     json_put(doc, "driver_least", driver ? json_string(driver) : json_null());
     json_put_int(doc, "workspace_bytes", workspace);
+    json_put_int(doc, "workspace_alignment", PLAN_WORKSPACE_ALIGNMENT_BYTES);
     json_put(doc, "tensors", tensors_encode(s, tensors));
     json_t *scalars = json_object();
     for (int i = 0; i < s->op->scalar_count; i++) {

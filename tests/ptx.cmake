@@ -1,7 +1,7 @@
 add_executable(bench_ptx bench_ptx.c)
 target_link_libraries(bench_ptx PRIVATE proteus_flags proteus_ptx)
 target_compile_definitions(bench_ptx PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")
-foreach(name checkers_small data scope whole isa parse ops memory flow kernels scan fuzz depth)
+foreach(name checkers_small wait data scope whole isa parse ops memory flow kernels scan fuzz depth)
   proteus_test(test_ptx_${name} SOURCES test_ptx_${name}.c LIBS proteus_ptx LABELS ptx)
   target_compile_definitions(test_ptx_${name} PRIVATE PTX_DATA="${CMAKE_CURRENT_SOURCE_DIR}/ptx")
 endforeach()

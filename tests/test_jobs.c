@@ -115,6 +115,7 @@ static void whole_job(void)
     check_str(json_str(before, "driver_least", ""), "580.65.06");
     check_str(json_str(before, "target", ""), "sm_90a");
     check_int(json_int(json_object_get(json_object_get(before, "tensors"), "x"), "alignment", 0), 16);
+    check_int(json_int(before, "workspace_alignment", 0), 256);
     check_int(json_int(json_object_get(json_object_get(before, "tensors"), "y"), "bytes", 0), 64);
     check_parts(&w, kernel);
 }

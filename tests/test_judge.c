@@ -228,6 +228,7 @@ static void test_faster_and_slower(void)
         const json_t *before = json_object_get(c, "preconditions");
         check_str(json_str(before, "target", ""), "sm_90a");
         check(json_str(before, "driver_least", NULL) && json_int(before, "workspace_bytes", -1) == 0);
+        check_int(json_int(before, "workspace_alignment", 0), 256);
         check_int(json_int(json_object_get(json_object_get(before, "tensors"), "x"), "alignment", 0), 16);
         check(json_is_number(json_object_get(json_object_get(json_object_get(before, "scalars"), "eps"), "value")));
         cleanup(str) char *text = json_text(c);

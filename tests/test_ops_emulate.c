@@ -31,12 +31,12 @@ static void memory_done(struct memory *m)
 }
 DEFINE_CLEANUP(memory, struct memory, memory_done(it))
 
-static void memory_add(struct memory *m, const char *name, int64_t bytes, const void *content, bool writable, uint64_t *address)
+static void memory_add(struct memory *m, const char *name, int64_t bytes, int alignment, const void *content, bool writable, uint64_t *address)
 {
     struct ptx_buffer *b = &m->buffers[m->count++];
     snprintf(b->name, sizeof b->name, "%s", name);
     b->bytes = (size_t)bytes;
-    b->address = *address + 16;                   /* 16 and no more: what the contract promises */
+    b->address = *address + (uint64_t)alignment;  /* so much and no more: what the contract promises */
     *address += ((uint64_t)bytes + 0x4000) & ~(uint64_t)0xfff;
     b->data = xalloc((size_t)bytes + 1);
     b->writable = writable;
@@ -72,9 +72,9 @@ static bool emulate(const struct shape *s, const struct tensor *tensors, const s
     struct err err = {0};
     uint64_t address = 0x7f0000000000;
     for (int t = 0; t < s->op->tensor_count; t++)
-        memory_add(m, tensors[t].spec->name, tensors[t].bytes, inputs[t], tensors[t].spec->role != OP_INPUT, &address);
+        memory_add(m, tensors[t].spec->name, tensors[t].bytes, tensors[t].spec->alignment_bytes, inputs[t], tensors[t].spec->role != OP_INPUT, &address);
     for (int w = 0; w < plan->workspace_count; w++)
-        memory_add(m, plan->workspaces[w].name, plan->workspaces[w].bytes, NULL, true, &address);
+        memory_add(m, plan->workspaces[w].name, plan->workspaces[w].bytes, PLAN_WORKSPACE_ALIGNMENT_BYTES, NULL, true, &address);
     for (int i = 0; i < plan->step_count && !*why; i++) {
         struct ptx_launch launch = {0};
         struct ptx_finding found = {0};

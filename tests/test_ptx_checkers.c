@@ -155,6 +155,8 @@ static const struct honest kernels[] = {
     {.name = "global_exchange", .grid = {2, 1, 1}, .block = {128, 1, 1}, .in_ints = 256, .out_ints = 768, .work_ints = 256, .work_fresh = true, .expect = expect_global_exchange},
     {.name = "transpose", .grid = {2, 1, 1}, .block = {32, 8, 1}, .in_ints = 2048, .out_ints = 2048, .expect = expect_transpose},
     {.name = "dependent_launch", .grid = {4, 1, 1}, .block = {64, 1, 1}, .in_ints = 256, .out_ints = 256, .work_ints = 256, .work_fresh = true, .expect = expect_dependent_launch, .second = "second"},
+    {.name = "dependent_by_mbarrier", .grid = {4, 1, 1}, .block = {64, 1, 1}, .in_ints = 256, .out_ints = 256, .work_ints = 256, .work_fresh = true, .expect = expect_dependent_launch, .second = "second"},
+    {.name = "dependent_by_cluster", .grid = {4, 1, 1}, .block = {64, 1, 1}, .cluster = 2, .in_ints = 256, .out_ints = 256, .work_ints = 256, .work_fresh = true, .expect = expect_dependent_launch, .second = "second"},
 };
 #define KERNELS ((int)(sizeof kernels / sizeof *kernels))
 

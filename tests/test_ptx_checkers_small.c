@@ -227,6 +227,7 @@ static void three_steps(void)
         {late, "griddepcontrol.wait; ld.global.nc.u32 %r3, [%rd3];", PTX_CLEAN},
         {"griddepcontrol.wait;", "ld.global.u32 %r3, [%rd3];", PTX_CLEAN},                          /* its end lets the next begin */
         {"@!%p1 bra N; griddepcontrol.wait; N: griddepcontrol.launch_dependents;", "ld.global.u32 %r3, [%rd3];", PTX_RACE},   /* the first warp that comes */
+        {"@!%p1 bra E; @!%p2 bra N; griddepcontrol.wait; N: griddepcontrol.launch_dependents; E:", "ld.global.u32 %r3, [%rd3];", PTX_RACE},   /* or lane */
     };
     for (size_t n = 0; n < sizeof list / sizeof *list; n++) {
         cleanup(bench) struct bench first = {0}, middle = {0}, last = {0};

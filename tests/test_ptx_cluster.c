@@ -166,6 +166,11 @@ static void the_barrier(void)
     found(&plain, "barrier.cluster.wait;", PTX_BARRIER, PTX_BARRIER, "without having arrived");
     found(&plain, "@%p6 barrier.cluster.arrive.aligned;", PTX_BARRIER, PTX_BARRIER, ".aligned");
     clean(&plain, "@%p6 barrier.cluster.arrive; @!%p6 barrier.cluster.arrive; barrier.cluster.wait;", NULL);
+    /* .aligned: the warp may come in parts, but all of it to one instruction */
+    clean(&plain, STORE "@!%p6 bra A; add.u32 %r20, %r1, 1; A:" SYNC LOAD "@!%p6 bra B; add.u32 %r20, %r1, 2; B:" SYNC OUT, next_block);
+    found(&plain, "@%p6 bra A; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; A: bar.sync 0;", PTX_BARRIER, PTX_BARRIER, "never get to the same instruction");
+    found(&plain, "@%p6 bra A; barrier.cluster.arrive.aligned; bra B; A: bar.warp.sync -1; barrier.cluster.arrive.aligned; B:", PTX_BARRIER, PTX_BARRIER, "");
+    found(&plain, "barrier.cluster.arrive.aligned; @%p6 barrier.cluster.wait.aligned;", PTX_BARRIER, PTX_BARRIER, ".aligned");
     /* who has ended is not waited for; who waits elsewhere is */
     clean(&plain, "setp.eq.u32 %p1, %r2, 0; @%p1 exit; barrier.cluster.arrive; barrier.cluster.wait;", NULL);
     found(&plain, "setp.eq.u32 %p1, %r2, 0; @%p1 bra A; barrier.cluster.arrive; barrier.cluster.wait; bra E; A: @%p6 mbarrier.init.shared.b64 [m], 1; bar.sync 0;"

@@ -10,6 +10,7 @@
 #include "core/rng.h"
 #include "tests/test.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define MOST_PAIRS 512
@@ -116,23 +117,32 @@ static struct tally many(const struct setting *s, const struct world *w, double 
 /* What share of successes is too few for a true share, three standard errors and a half below (one in 4,000). */
 static double least_share(double share, int runs) { return share - 3.5 * sqrt(share * (1 - share) / runs); }
 
-/* Controls as measure.c takes them: longer until sharp. Returns how many give a false alarm. */
-static int false_alarms(const struct setting *first, const struct world *w, int runs, uint64_t salt, double *ret_pairs)
+static const struct setting controls[] = {{"full", 20, 2, 1}, {"triage", 12, 2, 1}};
+
+/* A control as measure.c takes it: longer until settled, at most `looks` times. */
+static struct stats_result control(const struct setting *first, const struct world *w, double bias, int run, uint64_t seed, int looks)
 {
     static struct stats_pair pairs[MOST_PAIRS];
     struct setting longest = {first->name, first->blocks, first->size, STATS_AA_LONGER};
     struct world one_side = *w;
-    int alarms = 0;
+    struct stats_result r;
     one_side.opposite = 0;              /* both sides are one process: what moves one moves the other */
+    (void)simulate(&longest, &one_side, bias, seed, pairs);
+    for (int blocks = first->blocks; blocks && looks; blocks = stats_control_longer(first->blocks, blocks), looks--) {
+        stats_compare(pairs, blocks * first->size, (uint64_t)run, &r);
+        if (stats_control_settled(&r))
+            break;
+    }
+    return r;
+}
+
+/* How many give a false alarm. */
+static int false_alarms(const struct setting *first, const struct world *w, int runs, uint64_t salt, double *ret_pairs)
+{
+    int alarms = 0;
     *ret_pairs = 0;
     for (int run = 0; run < runs; run++) {
-        struct stats_result r;
-        (void)simulate(&longest, &one_side, 1.0, rng_mix(salt * 7919 + (uint64_t)run), pairs);
-        for (int blocks = first->blocks; blocks; blocks = stats_control_longer(first->blocks, blocks)) {
-            stats_compare(pairs, blocks * first->size, (uint64_t)run, &r);
-            if (stats_control_sharp(&r))
-                break;
-        }
+        const struct stats_result r = control(first, w, 1.0, run, rng_mix(salt * 7919 + (uint64_t)run), INT_MAX);
         *ret_pairs += (double)r.pairs / runs;
         alarms += !stats_alike(&r);
     }
@@ -142,7 +152,6 @@ static int false_alarms(const struct setting *first, const struct world *w, int 
 /* Of a judgement: three attempts of two controls each must all fail before it is given up. */
 static void test_controls(int runs)
 {
-    static const struct setting controls[] = {{"full", 20, 2, 1}, {"triage", 12, 2, 1}};
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < WORLDS; i++) {
             double pairs = 0, one = (double)false_alarms(&controls[s], &worlds[i], runs, (uint64_t)(s * 10 + i), &pairs) / runs;
@@ -154,9 +163,38 @@ static void test_controls(int runs)
         }
 }
 
-/* A control that is off is seen: a bias of 1 % nearly always, though nothing of the harness is known to it. */
+/*
+ * What a first look may spend of the 1 % by which a control may be wrong: half. In a world that is quiet enough for a third of the
+ * controls to be sharp at once: one in thirty of these is so by chance, and excludes 1.
+ */
+static void test_control_early(int runs)
+{
+    struct world w = worlds[WORLDS - 1];
+    int sharp = 0, alarms = 0;
+    w.noise *= 0.4, w.block *= 0.4, w.slow_by *= 0.4, w.common = 0;
+    for (int run = 0; run < runs; run++) {
+        const struct stats_result r = control(&controls[1], &w, 1.0, run, rng_mix((uint64_t)run + 17), 1);
+        sharp += stats_control_settled(&r), alarms += stats_control_settled(&r) && !stats_alike(&r);
+    }
+    printf("control of triage, first look: settled %d of %d, false alarm %d\n", sharp, runs, alarms);
+    check(sharp > 0.2 * runs);
+    check(alarms <= 0.005 * runs);
+}
+
+/* A control that is off by 1 % is seen nearly always, though nothing of the harness is known to it: as it is taken, and at full length. */
 static void test_control_sees(int runs)
 {
+    for (int s = 0; s < 2; s++) {
+        double pairs = 0;
+        int seen = 0;
+        for (int run = 0; run < runs; run++) {
+            const struct stats_result r = control(&controls[s], &worlds[0], 1.01, run, rng_mix((uint64_t)(s * 100000 + run) + 11), INT_MAX);
+            seen += !stats_alike(&r), pairs += (double)r.pairs / runs;
+        }
+        printf("control of %-6s that is 1 %% off: seen %d of %d, after %.0f pairs\n", controls[s].name, seen, runs, pairs);
+        check(seen >= 0.99 * runs);
+        check(pairs < 0.75 * STATS_AA_LONGER * controls[s].blocks * controls[s].size);      /* what is certain ends it before its last look */
+    }
     static const struct setting longest = {"full", 20, 2, STATS_AA_LONGER};
     static struct stats_pair pairs[MOST_PAIRS];
     int seen = 0;
@@ -372,6 +410,19 @@ static void test_alike(void)
     }
 }
 
+/* What ends a control before its last look: an early difference has to be more certain, and the more so of few blocks. */
+static void test_settled(void)
+{
+    static const struct { struct stats_interval time; int blocks; bool settled; } rows[] = {
+        {{1, 0.998, 1.002}, 12, true}, {{1.0005, 1.0001, 1.0009}, 12, true}, {{1.002, 0.996, 1.008}, 12, false}, {{1.02, 1.01, 1.03}, 12, false},
+        {{1.004, 1.001, 1.007}, 12, false}, {{1.004, 1.001, 1.007}, 60, false}, {{0.996, 0.993, 0.999}, 12, false},
+        {{1.004, 1.0018, 1.0062}, 12, false}, {{1.004, 1.0018, 1.0062}, 60, true}, {{1.006, 1.003, 1.009}, 12, true}, {{0.994, 0.991, 0.997}, 12, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct stats_result r = {.time = rows[i].time, .blocks = rows[i].blocks};
+        check_int(stats_control_settled(&r), rows[i].settled);
+    }
+}
+
 /* A timer's interval holds the true median as often as it says, of what is skewed as well. */
 static void test_timer(void)
 {
@@ -422,9 +473,11 @@ int main(int argc, char **argv)
     test_blocks_alike();
     test_interval_decides();
     test_alike();
+    test_settled();
     int runs = argc > 1 ? atoi(argv[1]) : 250;          /* 0: what needs no simulation; too few, and its own shares are chance */
     if (runs > 0) {
         test_controls(runs);
+        test_control_early(8 * runs);
         test_control_sees(runs / 4);
         test_simulated(runs);
     }

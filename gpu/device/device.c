@@ -270,7 +270,7 @@ int program_buffers(const struct device_load *what, struct program_buffer ret[PR
     for (int w = 0; w < what->plan->workspace_count; w++) {
         struct program_buffer *b = &ret[count++];
         *b = (struct program_buffer){.bytes = what->plan->workspaces[w].bytes,
-                                     .alignment_bytes = WORKSPACE_ALIGNMENT_BYTES,
+                                     .alignment_bytes = PLAN_WORKSPACE_ALIGNMENT_BYTES,
                                      .writable = true,
                                      .output = true};
         snprintf(b->name, sizeof b->name, "%s", what->plan->workspaces[w].name);

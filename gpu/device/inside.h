@@ -15,7 +15,6 @@ bool plan_fits(const struct ptx_module *m, const struct device_load *what, struc
 
 /* The buffers of a program in one list: tensors in the shape's order, then workspaces. */
 #define PROGRAM_MAX_BUFFERS (OP_MAX_TENSORS + PLAN_MAX_WORKSPACES)
-#define WORKSPACE_ALIGNMENT_BYTES 256
 struct program_buffer {
     char name[64];
     int64_t bytes;

@@ -4,6 +4,7 @@
  */
 #include "gpu/judge/inputs.h"
 
+#include "core/expr.h"
 #include "gpu/judge/crew.h"
 #include "gpu/judge/parts.h"
 
@@ -36,6 +37,18 @@ const char *inputs_regime_name(const struct op *op, int regime)
     const char *name = "";
     (void)regime_at(op, regime, &name);
     return name;
+}
+
+int inputs_regimes_of(const struct shape *s)
+{
+    const int all = inputs_regime_count(s->op);
+    for (int r = 0; r < all; r++) {
+        const char *when = json_str(regime_at(s->op, r, NULL), "when", NULL);
+        int64_t holds = 1;
+        if (when && expr_eval(when, EXPR_LOGIC, shape_lookup, (void *)(uintptr_t)s, &holds, &(struct err){0}) && !holds)
+            return r;
+    }
+    return all;
 }
 
 bool inputs_regime_hidden(const struct op *op, int regime)
@@ -115,6 +128,31 @@ static bool check_tensor(const struct op *op, const json_t *regime, const struct
     return true;
 }
 
+static bool any_axis(void *ctx, const char *name, int64_t *ret)
+{
+    const struct op *op = ctx;
+    *ret = 1;
+    for (int i = 0; i < op->axis_count; i++)
+        if (!strcmp(op->axes[i].name, name))
+            return true;
+    return false;
+}
+
+/* Only names and grammar: what divides by a difference may fail at 1 and hold for shapes. */
+static bool check_when(const struct op *op, int index, const char *where, struct err *err)
+{
+    const json_t *value = json_object_get(regime_at(op, index, NULL), "when");
+    int64_t holds;
+    struct err why = {0};
+    if (!value)
+        return !index || !json_object_get(regime_at(op, index - 1, NULL), "when") ||
+               err_set(err, ERR_INVALID, "%s/when: is missing: those that are for some shapes only are the last", where);
+    if (!index || !json_is_string(value) ||
+        (!expr_eval(json_string_value(value), EXPR_LOGIC, any_axis, (void *)(uintptr_t)op, &holds, &why) && !strstr(why.text, "division by zero")))
+        return err_set(err, ERR_INVALID, "%s/when: must be a condition on the axes, and not of the first: %.160s", where, why.text);
+    return true;
+}
+
 static bool check_regime(const struct op *op, int index, struct err *err)
 {
     const char *name, *key;
@@ -125,8 +163,10 @@ static bool check_regime(const struct op *op, int index, struct err *err)
     if (!json_is_object(regime))
         return err_set(err, ERR_INVALID, "%s: must be an object", where);
     json_object_foreach((json_t *)regime, key, value)
-        if (strcmp(key, "description") && strcmp(key, "hidden") && strcmp(key, "base") && strcmp(key, "inputs"))
-            return err_set(err, ERR_INVALID, "%s/%s: no such key; there are description, hidden, base and inputs", where, key);
+        if (strcmp(key, "description") && strcmp(key, "hidden") && strcmp(key, "base") && strcmp(key, "inputs") && strcmp(key, "when"))
+            return err_set(err, ERR_INVALID, "%s/%s: no such key; there are description, hidden, base, inputs and when", where, key);
+    if (!check_when(op, index, where, err))
+        return false;
     value = json_object_get(regime, "hidden");
     if (value && !json_is_boolean(value))
         return err_set(err, ERR_INVALID, "%s/hidden: must be true or false", where);

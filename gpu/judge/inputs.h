@@ -2,7 +2,8 @@
  * Inputs of a judgement, made from a seed by the operator's regimes (op.json "regimes").
  *
  * A regime is a named set of distributions, one for each input and inout tensor; it may take those it does not name from an
- * earlier regime ("base"). The first regime is the typical one, which timing uses. Whoever has the seed gets the same bits on any
+ * earlier regime ("base"). The first regime is the typical one, which timing uses; the last ones may each say for which shapes they are
+ * ("when": a condition on the axes; a shape has those before the first that does not hold). Whoever has the seed gets the same bits on any
  * machine: integer arithmetic, additions and multiplications only, nothing of libm. Space between rows is filled with NaN or
  * large integers, so that a kernel that reads it shows.
  *
@@ -46,12 +47,14 @@
 #pragma once
 #include "gpu/judge/values.h"
 
-#define INPUTS_MAX_REGIMES 24
+#define INPUTS_MAX_REGIMES 48
 
 /* Whether the regimes are well formed: distributions known, every parameter sensible, every tensor covered. ERR_INVALID. */
 bool inputs_check(const struct op *op, struct err *err) MUST_CHECK;
 
 int inputs_regime_count(const struct op *op);
+/* Those that this shape has: the last ones may be for some shapes only ("when"). */
+int inputs_regimes_of(const struct shape *s);
 const char *inputs_regime_name(const struct op *op, int regime);      /* borrowed */
 bool inputs_regime_hidden(const struct op *op, int regime);
 int inputs_regime_index(const struct op *op, const char *name);       /* -1: none */

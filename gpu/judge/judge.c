@@ -163,7 +163,7 @@ static bool take_shape(struct judge *j, struct err *err)
         return false;
     if (!inputs_check(j->op, err) || !compare_check(j->op, err) || !shape_tensors(&j->shape, j->tensors, err))
         return false;
-    j->regime_count = inputs_regime_count(j->op);
+    j->regime_count = inputs_regimes_of(&j->shape);
     int64_t total = 0;
     for (int t = 0; t < j->op->tensor_count; t++) {
         total += j->tensors[t].bytes;

@@ -196,7 +196,7 @@ static bool collect(struct session *x, struct clocked *a, struct clocked *b, int
     }
 }
 
-/* The baseline against itself, longer until its interval is narrow; false in *ret_alike where the harness sees a difference that is not there. */
+/* The baseline against itself, longer until its interval is narrow and what it says is settled; false in *ret_alike where the harness sees a difference that is not there. */
 static bool control(struct session *x, bool *ret_alike, json_t *records, struct verdict *v, struct err *err)
 {
     cleanup(pairs) struct pairs p;
@@ -205,7 +205,7 @@ static bool control(struct session *x, bool *ret_alike, json_t *records, struct 
     for (int first = x->effort.control_blocks, blocks = first; blocks; blocks = stats_control_longer(first, blocks)) {
         STEP(collect(x, &x->base, &x->base, blocks, CONTROL_BLOCK, 0, &p, v, err));
         stats_compare(p.list, p.count, rng_at(x->order, 13, x->counter++), &r);
-        if (stats_control_sharp(&r) || clock_mono_ns() >= x->deadline_ns)
+        if (stats_control_settled(&r) || clock_mono_ns() >= x->deadline_ns)
             break;
     }
     *ret_alike = stats_alike(&r);

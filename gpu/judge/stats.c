@@ -6,7 +6,8 @@
 
 #define EXACT_MOST 40
 #define STATS_NORMAL 2.5758293035489004     /* where the normal distribution leaves half of 1 - STATS_CONFIDENCE above */
-_Static_assert(STATS_CONFIDENCE == 0.99, "STATS_NORMAL is of this confidence");
+#define STATS_NORMAL_EARLY 3.8905918864131   /* the same of STATS_AA_EARLY */
+_Static_assert(STATS_CONFIDENCE == 0.99 && STATS_AA_EARLY == 0.9999, "the figures are of these confidences");
 
 const char *stats_decision_name(enum stats_decision d)
 {
@@ -207,7 +208,7 @@ double stats_wilcoxon(const double *differences, int count)
 /* Log-ratios in one list, block by block. */
 struct series { int count, blocks; const double *values; const int *starts; /* of blocks; starts[blocks] is count */ double *medians; /* by block */ };
 
-/* Student's t at the interval's upper tail, by its expansion in 1 / degrees (good to 0.1 % from five degrees on). */
+/* Student's t where the normal has that tail, by its expansion in 1 / degrees: 99 % is good to 0.1 % from five on, 99.99 % to 0.5 % from eleven. */
 static double student(double normal, int degrees)
 {
     double z = normal, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z, n = degrees < 3 ? 3 : degrees;
@@ -395,8 +396,6 @@ static double half_width(const struct stats_result *r)
     return log(r->time.high / r->time.low) / 2;
 }
 
-bool stats_control_sharp(const struct stats_result *r) { return half_width(r) <= STATS_AA_SHARP; }
-
 int stats_control_longer(int first, int blocks)
 {
     const int most = first * STATS_AA_LONGER, next = blocks + (first + STATS_AA_PARTS - 1) / STATS_AA_PARTS;
@@ -407,6 +406,18 @@ bool stats_alike(const struct stats_result *r)
 {
     bool excludes = r->time.low > 1 || r->time.high < 1;
     return half_width(r) <= STATS_AA_BLUNT && !(excludes && fabs(r->time.median - 1) > STATS_AA_NOTED);
+}
+
+/* The interval excludes 1 when it is stretched to STATS_AA_EARLY, too. */
+static bool certainly_off(const struct stats_result *r)
+{
+    const double wider = student(STATS_NORMAL_EARLY, r->blocks - 1) / student(STATS_NORMAL, r->blocks - 1), point = log(r->time.median);
+    return point + wider * (log(r->time.low) - point) > 0 || point + wider * (log(r->time.high) - point) < 0;
+}
+
+bool stats_control_settled(const struct stats_result *r)
+{
+    return half_width(r) <= STATS_AA_SHARP && (stats_alike(r) || certainly_off(r));
 }
 
 #define NORMAL_99 2.5758293035489004    /* of STATS_CONFIDENCE, two-sided */

@@ -66,7 +66,7 @@ struct worker;
 /* What is ordered before whoever is told: clocks of a block's warps (race_object.c). */
 struct race_object {
     uint32_t seen[32], fence[32], far[32], horizon, fence_horizon;
-    bool has_fence, has_far;
+    bool has_fence, has_far, waited;   /* waited: for the launch before this one; race_steps.c */
     uint32_t peers;             /* of the cluster, by rank: whoever is told knows that these have begun; race_peer.c */
 };
 

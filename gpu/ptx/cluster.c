@@ -89,9 +89,6 @@ bool cluster_arrive(struct warp *w, const struct insn *i, uint32_t active)
     const uint32_t twice = active & (w->cluster_here | w->cluster_passed);
     if (twice)
         return fault(w, i, first_lane(twice), PTX_BARRIER, "arrives at the cluster's barrier twice with no wait between");
-    if (i->aux && active != w->alive)
-        return fault(w, i, first_lane(active), PTX_BARRIER, "is at a cluster barrier (.aligned) that other threads of its warp (mask %08x) skip",
-                     w->alive & ~active);
     w->cluster_here |= active;
     (i->op ? race_object_publish : race_object_release)(w, active, &w->block->cluster_gathered, w->block,
                                                                  race_cluster_key(w->block, w->block->cluster->phase));
@@ -123,8 +120,12 @@ static void pass(struct cluster *c)
             w->cluster_passed |= w->cluster_here;
             w->cluster_here = 0;
         }
+    bool waited = false;
+    for (uint32_t r = 0; r < c->size; r++)
+        waited |= c->blocks[r].cluster_gathered.waited;
     for (uint32_t r = 0; r < c->size; r++) {
         c->blocks[r].cluster_released = c->blocks[r].cluster_gathered;
+        c->blocks[r].cluster_released.waited = waited;
         c->blocks[r].cluster_released.peers = (1u << c->size) - 1;   /* all of them arrived here */
     }
 }
@@ -135,9 +136,6 @@ int cluster_wait(struct warp *w, const struct insn *i, uint32_t active)
     const uint32_t not_there = active & ~(w->cluster_here | w->cluster_passed);
     if (not_there)
         return fault(w, i, first_lane(not_there), PTX_BARRIER, "waits at the cluster's barrier without having arrived"), -1;
-    if (i->aux && active != w->alive)
-        return fault(w, i, first_lane(active), PTX_BARRIER, "is at a cluster barrier (.aligned) that other threads of its warp (mask %08x) skip",
-                     w->alive & ~active), -1;
     if (active & w->cluster_here && all_arrived(c))
         pass(c);
     if (active & w->cluster_here)

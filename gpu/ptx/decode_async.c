@@ -114,9 +114,13 @@ bool decode_cluster_barrier(struct decoder *d)
     const bool arrives = has(o, M_ARRIVE);
     if (d->stmt->count || arrives == has(o, M_WAIT))
         return false;
-    struct insn *i = emit(d, arrives ? K_CLUSTER_ARRIVE : K_CLUSTER_WAIT);
-    i->op = has(o, M_RELAXED);
-    i->aux = has(o, M_ALIGNED);
+    if (has(o, M_ALIGNED)) {        /* the whole warp comes here first, in whatever parts */
+        const uint32_t all = constant(d, FULL_MASK, 4);
+        struct insn *come = emit(d, K_WARP_BAR);
+        come->d = all;
+        come->op = WARP_COMES;
+    }
+    emit(d, arrives ? K_CLUSTER_ARRIVE : K_CLUSTER_WAIT)->op = has(o, M_RELAXED);
     return true;
 }
 

@@ -164,7 +164,9 @@ struct warp {
     uint32_t *depths;           /* by slot / 128: that chain of the load that wrote it; up to the base: none */
     uint32_t safe;              /* everything that happened up to this clock is before us */
     uint32_t seen[MAX_WARPS], fence[MAX_WARPS], pending[MAX_WARPS];   /* race.c */
-    bool has_fence, has_far, waited_grid;   /* griddepcontrol.wait */
+    bool has_fence, has_far;
+    /* Lanes behind griddepcontrol.wait, their own or one they were told of; that have fenced since; that read of one: race_steps.c */
+    uint32_t waited_grid, waited_fenced, waited_pending, waited_taken;
     uint32_t far[MAX_WARPS];    /* of `fence`, what fences for all blocks cover */
     /* race_order.c: what is known of other blocks; pending: what was read of them, pending_near: what warps of this block pass on */
     uint32_t horizon, pending_horizon, pending_near, taken_horizon, fence_horizon, fence_number;
@@ -191,7 +193,7 @@ struct warp {
 struct barrier {
     uint32_t arrived, waiting, threads, expected, popc;
     uint32_t last_warps, last_clock;    /* who met here the last time, and the clock that they have had since */
-    bool all, any, in_use;
+    bool all, any, in_use, waited, waited_fenced;   /* who arrived had waited for the launch before */
 };
 struct block {
     struct worker *worker;
@@ -212,7 +214,7 @@ struct block {
     uint32_t clock;
     uint32_t sync[MAX_WARPS];
     uint32_t sync_horizon, group, group_clock, sync_peers;
-    bool any_fence, any_atomic, any_observed;
+    bool any_fence, any_atomic, any_observed, sync_waited;
     bool triggered, triggered_early;   /* let the next launch begin; and before it had waited for the last one: race_steps.c */
     bool started, done;
     struct cluster *cluster;
@@ -373,7 +375,7 @@ enum race_kind { RACE_READ, RACE_WRITE, RACE_ATOMIC /* or a volatile store */, R
 /* `bytes` at `offset` of shared memory are used by this warp. */
 bool race_check(struct warp *w, const struct insn *i, int lane, uint32_t offset, uint32_t bytes, enum race_kind kind);
 void race_start(struct block *b);
-void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting);
+void race_barrier(struct block *b, const struct barrier *bar);
 void race_fence(struct warp *w, uint32_t active, enum order_scope scope);
 /* An atomic or volatile access at the worker's addresses: publish before it is done, observe after. */
 void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum order_scope release);

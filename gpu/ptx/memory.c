@@ -192,7 +192,7 @@ static bool load_same(struct warp *w, const struct insn *i, uint32_t active)
     const struct lane_table *t = k->machine->lanes;
     const uint32_t *list = k->machine->module->lists + i->aux;
     const unsigned bytes = i->size * (unsigned)i->vec;
-    const int lane = first_lane(active);
+    const int lane = first_lane(active & ~w->waited_grid ? active & ~w->waited_grid : active);    /* who may be at fault */
     const enum race_kind kind = i->flags & F_VOLATILE ? RACE_STRONG_READ : RACE_READ;
     struct place p;
     if (!memory_locate(w, i, lane, k->addresses[lane], bytes, bytes, false, &p))

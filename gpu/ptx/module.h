@@ -153,6 +153,7 @@ struct insn {
     uint8_t base;            /* PATH_ACCESS: 1 + which of the block's addresses; BASE_SEEN: looked at before in this block */
 };
 /* of K_FENCE: orders nothing here; orders for all blocks; waits for the launch before; orders for the threads of its own block; shows copies what was stored: bits, where */
+enum warp_bar_op { WARP_MEETS, WARP_COMES /* all to this very instruction; orders nothing */ };
 enum fence_op { FENCE_PROXY, FENCE_MEMORY, FENCE_GRID, FENCE_BLOCK, FENCE_TRIGGER, FENCE_ASYNC = 8 };   /* TRIGGER: griddepcontrol.launch_dependents */
 #define ASYNC_SHARED 1
 #define ASYNC_GLOBAL 2

@@ -27,7 +27,8 @@ void race_start(struct block *b)
 {
     b->changes++;
     b->clock = 1;
-    b->any_fence = b->triggered = b->triggered_early = false;
+    b->any_fence = false;
+    race_steps_start(b);
     b->sync_horizon = b->group = b->group_clock = 0;
     memset(b->sync, 0, sizeof b->sync);
     for (uint32_t i = 0; i < b->warp_count; i++) {
@@ -36,7 +37,7 @@ void race_start(struct block *b)
         memset(w->fence, 0, sizeof w->fence);
         memset(w->far, 0, sizeof w->far);
         memset(w->pending, 0, sizeof w->pending);
-        w->has_fence = w->has_far = w->waited_grid = false;
+        w->has_fence = w->has_far = false;
         w->horizon = w->pending_horizon = w->pending_near = w->taken_horizon = w->fence_horizon = w->fence_number = w->actor_clock = 0;
         w->strong_clock = UINT32_MAX;
         w->clock_now = 1;
@@ -115,24 +116,14 @@ static void barrier_passes(struct block *b, uint32_t arrived, uint32_t waiting)
         }
 }
 
-/* Who meets a warp that has waited for the launch before has waited too. */
-static void grid_wait_passes(struct block *b, uint32_t arrived, uint32_t waiting)
+void race_barrier(struct block *b, const struct barrier *bar)
 {
-    bool waited = false;
-    for (uint32_t i = 0; i < b->warp_count; i++)
-        waited |= arrived >> i & 1 && b->warps[i].waited_grid;
-    for (uint32_t i = 0; i < b->warp_count; i++)
-        b->warps[i].waited_grid |= waiting >> i & 1 && waited;
-}
-
-void race_barrier(struct block *b, uint32_t arrived, uint32_t waiting)
-{
+    const uint32_t arrived = bar->arrived, waiting = bar->waiting;
     if (b->watch)
         race_peer_barrier(b, arrived, waiting);
     if (b->any_fence || b->any_observed)
         barrier_passes(b, arrived, waiting);
-    if (b->worker->machine->history)
-        grid_wait_passes(b, arrived, waiting);
+    race_steps_barrier(b, bar);
     if ((arrived & b->alive_warps) == b->alive_warps && waiting == arrived) { /* everyone: all that was is before all that comes */
         const uint32_t past = b->clock++;
         for (uint32_t i = 0; i < b->warp_count; i++) {
@@ -167,6 +158,7 @@ void race_fence(struct warp *w, uint32_t active, enum order_scope scope)
     if (!b->worker->machine->check_races)
         return;
     lane_fence(w, active);
+    race_steps_fence(w, active);
     b->any_fence = w->has_fence = true;
     join(w->seen, w->pending);
     w->horizon = larger(w->horizon, w->pending_near);
@@ -193,6 +185,7 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum or
     w->block->sync_peers |= w->peers;
     if (!w->has_fence)
         return;
+    w->block->sync_waited |= (w->waited_fenced & active) != 0;
     join(w->block->sync, w->fence);
     w->block->sync_horizon = larger(w->block->sync_horizon, w->fence_horizon);
     if ((i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || !w->has_far || k->near)   /* who is not asked hears nothing */
@@ -200,7 +193,7 @@ void race_publish(struct warp *w, const struct insn *i, uint32_t active, enum or
     for (uint32_t rest = active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
         if (key)
-            race_order_publish(w, key);
+            race_order_publish(w, key, w->waited_fenced >> first_lane(rest) & 1);
     }
 }
 
@@ -211,6 +204,8 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum or
         return;
     lane_observe(w, active, acquire != ORDER_NONE);
     w->peers |= w->block->sync_peers;
+    if (w->block->sync_waited)
+        race_steps_told(w, active, i->kind == K_ATOM);
     if (w->block->any_fence) {
         join(w->pending, w->block->sync);
         w->pending_near = larger(w->pending_near, w->block->sync_horizon);
@@ -218,7 +213,8 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum or
     for (uint32_t rest = (i->space == SPACE_SHARED && !w->block->watch) || !k->machine->order || k->near ? 0 : active; rest; rest &= rest - 1) {
         const uint64_t key = known_as(w, i, k->addresses[first_lane(rest)]);
         if (key) {
-            race_order_observe(w, key);
+            if (race_order_observe(w, key))
+                race_steps_told(w, 1u << first_lane(rest), i->kind == K_ATOM);
             w->block->cluster->asked = true;
         }
     }
@@ -227,6 +223,7 @@ void race_observe(struct warp *w, const struct insn *i, uint32_t active, enum or
     if (i->kind == K_ATOM)
         w->taken_horizon = larger(w->taken_horizon, larger(w->pending_near, w->pending_horizon));
     if (acquire) {
+        w->waited_grid |= w->waited_pending & active;
         join(w->seen, w->pending);
         w->horizon = larger(w->horizon, acquire == ORDER_ALL ? larger(w->pending_near, w->pending_horizon) : w->pending_near);
         race_safe(w);

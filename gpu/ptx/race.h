@@ -24,6 +24,13 @@
 #define race_steps_read_only ptx_run_race_steps_read_only
 #define race_steps_trigger ptx_run_race_steps_trigger
 #define race_steps_block_end ptx_run_race_steps_block_end
+#define race_steps_start ptx_run_race_steps_start
+#define race_steps_meet ptx_run_race_steps_meet
+#define race_steps_fence ptx_run_race_steps_fence
+#define race_steps_told ptx_run_race_steps_told
+#define race_steps_tell ptx_run_race_steps_tell
+#define race_steps_learn ptx_run_race_steps_learn
+#define race_steps_barrier ptx_run_race_steps_barrier
 #define race_order_known ptx_run_race_order_known
 #define race_peer_start ptx_run_race_peer_start
 #define race_peer_tell ptx_run_race_peer_tell
@@ -54,8 +61,8 @@ struct actor { uint32_t block, clock, born; uint8_t warp, kind; bool copies; /* 
 struct order *race_order_new(uint64_t blocks, uint32_t warps_block);
 void race_order_free(struct order *o);
 /* What was before this warp's last fence is known to whoever observes this global address. Takes a fence to have been there. */
-void race_order_publish(struct warp *w, uint64_t address);
-void race_order_observe(struct warp *w, uint64_t address);
+void race_order_publish(struct warp *w, uint64_t address, bool waited);
+bool race_order_observe(struct warp *w, uint64_t address);     /* whether one had waited who published there */
 /* Some release of that block is, or may be, before what this warp does now. */
 bool race_order_known(const struct warp *w, uint64_t block);
 
@@ -95,11 +102,19 @@ bool race_each_touch(const struct region *r, race_visit *visit, void *context);
 /* Launches that overlap: race_steps.c. */
 void race_steps_open(struct machine *m);
 void race_steps_close(struct machine *m);
-bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind);
+bool race_steps_fine(const struct warp *w, uint32_t lanes, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind);
 bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind);
 /* griddepcontrol.launch_dependents; and a block that ended, which counts as that. */
 void race_steps_trigger(struct warp *w, uint32_t active);
 void race_steps_block_end(struct block *b);
+/* That a lane has waited is passed on by whatever orders: lanes that meet; fences; who arrives at an object and who looks there. */
+void race_steps_start(struct block *b);
+void race_steps_meet(struct warp *w, uint32_t mask);
+void race_steps_fence(struct warp *w, uint32_t active);
+void race_steps_tell(const struct warp *w, uint32_t active, struct race_object *o, bool release);
+void race_steps_learn(struct warp *w, uint32_t active, const struct race_object *o, bool acquire);
+void race_steps_told(struct warp *w, uint32_t active, bool by_atomic);     /* by an address; a fence makes it count */
+void race_steps_barrier(struct block *b, const struct barrier *bar);
 /* A load by the read-only path, which no wait holds back; false: of what the launch before writes. */
 bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes);
 /* Shadow memory for so many bytes more? */

@@ -53,6 +53,7 @@ static void join(uint32_t *to, const uint32_t *from)
 void lane_meet(struct warp *w, uint32_t mask)
 {
     struct lane_shadow *s = w->lanes;
+    race_steps_meet(w, mask);
     if (!s)
         return;
     const uint32_t past = s->clock++;

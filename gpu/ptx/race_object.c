@@ -32,6 +32,7 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
     if (!b->worker->machine->check_races)
         return;
     race_peer_tell(w, o);
+    race_steps_tell(w, active, o, true);
     if (b == home) {
         join(o->seen, w->seen);
         join(o->seen, w->pending);
@@ -47,7 +48,7 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
     }
     if (b->watch) {
         race_fence(w, active, ORDER_ALL);
-        race_order_publish(w, key);
+        race_order_publish(w, key, false);      /* the object tells */
     } else {
         lane_fence(w, active);
         w->clock_now = ++b->clock;
@@ -60,7 +61,7 @@ void race_object_release(struct warp *w, uint32_t active, struct race_object *o,
 void race_object_publish(struct warp *w, uint32_t active, struct race_object *o, const struct block *home, uint64_t key)
 {
     if (w->block->worker->machine->check_races)
-        race_peer_tell(w, o);
+        race_peer_tell(w, o), race_steps_tell(w, active, o, false);
     if (!w->block->worker->machine->check_races || !w->has_fence)
         return;
     if (w->block == home) {
@@ -73,7 +74,7 @@ void race_object_publish(struct warp *w, uint32_t active, struct race_object *o,
         o->fence_horizon = larger(o->fence_horizon, w->fence_horizon);
     }
     if (w->block->watch)
-        race_order_publish(w, key);
+        race_order_publish(w, key, false);
     lane_publish(w, active);
 }
 
@@ -84,6 +85,7 @@ void race_object_observe(struct warp *w, uint32_t active, const struct race_obje
     if (!b->worker->machine->check_races)
         return;
     race_peer_learn(w, o);
+    race_steps_learn(w, active, o, false);
     lane_observe(w, active, false);
     join(w->pending, o->seen);
     w->pending_near = larger(w->pending_near, o->horizon);
@@ -98,6 +100,7 @@ void race_object_acquire(struct warp *w, uint32_t active, const struct race_obje
     if (!b->worker->machine->check_races)
         return;
     race_peer_learn(w, o);
+    race_steps_learn(w, active, o, true);
     lane_observe(w, active, true);
     join(w->seen, o->seen);
     w->horizon = larger(w->horizon, o->horizon);

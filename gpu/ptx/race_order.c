@@ -26,7 +26,7 @@
 #define MOST_BLOCKS (16u << 20)
 #define MOST_PROXIED_WARPS (UINT64_C(4) << 20)
 
-struct object { uint64_t address; uint32_t number; };
+struct object { uint64_t address; uint32_t number; bool waited; /* who published had waited for the launch before */ };
 struct releases { uint32_t count, capacity; uint32_t *items; };    /* an item: its number, then a clock a warp */
 struct order {
     atomic_flag lock;
@@ -42,6 +42,7 @@ struct order {
     uint32_t proxied_horizon;          /* the farthest of all blocks' such fences */
     struct object *objects;
     uint32_t object_count, object_size, overflow;
+    bool overflow_waited;
 };
 
 struct order *race_order_new(uint64_t blocks, uint32_t warps_block)
@@ -179,7 +180,7 @@ static struct object *object_at(const struct order *o, uint64_t address)
             return &o->objects[n];
 }
 
-static void object_put(struct order *o, uint64_t address, uint32_t number)
+static void object_put(struct order *o, uint64_t address, uint32_t number, bool waited)
 {
     if (o->object_count * 2 >= o->object_size && o->object_size < MOST_OBJECTS) {
         struct order old = {.objects = o->objects, .object_size = o->object_size};
@@ -193,10 +194,11 @@ static void object_put(struct order *o, uint64_t address, uint32_t number)
     struct object *at = object_at(o, address);
     if (!at->number && o->object_count * 2 >= o->object_size) {
         o->overflow = number;
+        o->overflow_waited |= waited;
         return;
     }
     o->object_count += !at->number;
-    *at = (struct object){address, at->number > number ? at->number : number};
+    *at = (struct object){address, at->number > number ? at->number : number, at->waited || waited};
 }
 
 static uint32_t release_add(struct order *o, struct warp *w)
@@ -220,7 +222,7 @@ static uint32_t release_add(struct order *o, struct warp *w)
     return item[0];
 }
 
-void race_order_publish(struct warp *w, uint64_t address)
+void race_order_publish(struct warp *w, uint64_t address, bool waited)
 {
     struct order *o = w->block->worker->machine->order;
     if (!o)
@@ -228,23 +230,26 @@ void race_order_publish(struct warp *w, uint64_t address)
     lock(o);
     if (!w->fence_number)
         w->fence_number = release_add(o, w);
-    object_put(o, address & ~3ull, w->fence_number);
+    object_put(o, address & ~3ull, w->fence_number, waited);
     unlock(o);
 }
 
-void race_order_observe(struct warp *w, uint64_t address)
+bool race_order_observe(struct warp *w, uint64_t address)
 {
     struct order *o = w->block->worker->machine->order;
     if (!o || !atomic_load(&o->released))
-        return;
+        return false;
     lock(o);
     uint32_t number = o->overflow;
+    bool waited = o->overflow_waited;
     if (o->object_size) {
         const struct object *at = object_at(o, address & ~3ull);
         number = at->number > number ? at->number : number;
+        waited |= at->waited;
     }
     unlock(o);
     w->pending_horizon = number > w->pending_horizon ? number : w->pending_horizon;
+    return waited;
 }
 
 bool race_order_known(const struct warp *w, uint64_t block)

@@ -6,7 +6,9 @@
  * in order forgets what was before it. What a dependent one has waited for is over when it ends itself, but the next one begins when all its
  * blocks have let it (griddepcontrol.launch_dependents, or their end): if each did so before it waited, the one before may run still, and
  * is remembered. A dependent one may not read what the launch before wrote, nor write what that wrote or
- * read, before a wait: its own, or one of a warp that it has met at a barrier since. What is rewritten with the same value counts.
+ * read, before a wait: each thread its own, or one of a thread that something orders before it since (lanes that meet, a barrier of the block
+ * or of the cluster, an mbarrier, a fence and a flag): who waits sees all of the launch before, and what is ordered behind him does too.
+ * What is rewritten with the same value counts.
  * By the read-only path (ld.nc) it may not read what the launch before wrote at all: the assembler takes such a load for one that may
  * be made at any time, and moves it before the wait (ptxas 13.0 does, and on an H200 five launches of six then read what was there before).
  */
@@ -57,10 +59,10 @@ static bool any_bit(const uint8_t *bits, uint64_t at, uint64_t bytes)
     return false;
 }
 
-bool race_steps_fine(const struct warp *w, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind)
+bool race_steps_fine(const struct warp *w, uint32_t lanes, const struct region *r, uint64_t offset, uint64_t bytes, enum race_kind kind)
 {
     const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ;
-    return !r->past || w->waited_grid || (!any_bit(r->past->wrote, offset, bytes) && (reads || !any_bit(r->past->read, offset, bytes)));
+    return !r->past || !(lanes & ~w->waited_grid) || (!any_bit(r->past->wrote, offset, bytes) && (reads || !any_bit(r->past->read, offset, bytes)));
 }
 
 bool race_steps_report(struct warp *w, const struct insn *i, int lane, const struct place *p, unsigned bytes, enum race_kind kind)
@@ -86,13 +88,59 @@ bool race_steps_read_only(struct warp *w, const struct insn *i, int lane, const 
                  "it may be moved before griddepcontrol.wait", bytes, (long long)p->offset, p->region->name);
 }
 
+void race_steps_start(struct block *b)
+{
+    b->triggered = b->triggered_early = b->sync_waited = false;
+    for (uint32_t n = 0; n < b->warp_count; n++)
+        b->warps[n].waited_grid = b->warps[n].waited_fenced = b->warps[n].waited_pending = b->warps[n].waited_taken = 0;
+}
+
+void race_steps_meet(struct warp *w, uint32_t mask)
+{
+    w->waited_grid |= w->waited_grid & mask ? mask : 0;
+    w->waited_fenced |= w->waited_fenced & mask ? mask : 0;
+}
+
+void race_steps_fence(struct warp *w, uint32_t active)
+{
+    w->waited_grid |= w->waited_pending & active;
+    w->waited_fenced |= w->waited_grid & active;
+}
+
+void race_steps_tell(const struct warp *w, uint32_t active, struct race_object *o, bool release)
+{
+    o->waited |= (active & (release ? w->waited_grid | w->waited_pending : w->waited_fenced)) != 0;
+}
+
+void race_steps_learn(struct warp *w, uint32_t active, const struct race_object *o, bool acquire)
+{
+    if (o->waited)
+        *(acquire ? &w->waited_grid : &w->waited_pending) |= active;
+}
+
+void race_steps_told(struct warp *w, uint32_t active, bool by_atomic)
+{
+    w->waited_pending |= active;
+    w->waited_taken |= by_atomic ? active : 0;     /* a barrier of the block makes that count: race.c */
+}
+
+/* Whole warps meet. What who arrived had waited for then, not what it waited for since, counts for those who wait. */
+void race_steps_barrier(struct block *b, const struct barrier *bar)
+{
+    for (uint32_t n = 0; n < b->warp_count; n++) {
+        struct warp *w = &b->warps[n];
+        w->waited_grid |= bar->waiting >> n & 1 && bar->waited ? w->alive : 0;
+        w->waited_fenced |= bar->waiting >> n & 1 && bar->waited_fenced ? w->alive : 0;
+    }
+}
+
 void race_steps_trigger(struct warp *w, uint32_t active)
 {
     struct block *b = w->block;
     if (!active || b->triggered)
         return;
     b->triggered = true;
-    b->triggered_early = !w->waited_grid;
+    b->triggered_early = active & ~w->waited_grid;
 }
 
 void race_steps_block_end(struct block *b)

@@ -45,7 +45,7 @@ bool watch_row(struct warp *w, const struct place *p, uint64_t bytes, enum race_
     const bool reads = kind == RACE_READ || kind == RACE_STRONG_READ;
     if (!reads && ((r->frozen && any_frozen(r, p->offset, bytes)) || (r->held && holes_touched(r, p->offset, bytes))))
         return false;
-    if (!race_steps_fine(w, r, p->offset, bytes, kind))
+    if (!race_steps_fine(w, w->alive, r, p->offset, bytes, kind))
         return false;
     if (!r->touched)
         return true;
@@ -113,7 +113,7 @@ bool watch_lane(struct warp *w, const struct insn *i, int lane, const struct pla
         return frozen_report(w, i, lane, p, bytes);
     if (r->held && !reads && !holes_store(w, i, lane, p, bytes, value))
         return false;
-    if (!race_steps_fine(w, r, p->offset, bytes, kind))
+    if (!race_steps_fine(w, 1u << lane, r, p->offset, bytes, kind))
         return race_steps_report(w, i, lane, p, bytes, kind);
     if (!r->touched)
         return true;

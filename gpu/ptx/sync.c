@@ -142,7 +142,7 @@ static void barrier_try(struct block *b, struct barrier *bar)
     const bool complete = bar->expected ? bar->threads >= bar->expected : (bar->arrived & b->alive_warps) == b->alive_warps;
     if (!complete)
         return;
-    race_barrier(b, bar->arrived, bar->waiting);
+    race_barrier(b, bar);
     uint32_t waited = 0;
     for (uint32_t n = 0; n < b->warp_count; n++)
         if (bar->arrived >> n & 1 && b->warps[n].used > waited)
@@ -198,6 +198,8 @@ bool barrier_arrive(struct warp *w)
                      bar->last_warps);
     bar->arrived |= 1u << w->id;
     bar->threads += WARP_LANES;
+    bar->waited |= ((w->waited_grid | w->waited_taken) & w->alive) != 0;
+    bar->waited_fenced |= (w->waited_fenced & w->alive) != 0;
     if (i->op >= BAR_POPC) {
         const uint32_t yes = b->worker->machine->lanes->pack((const uint32_t *)slot(w, i->c)) & w->alive;
         bar->popc += (uint32_t)__builtin_popcount(yes);

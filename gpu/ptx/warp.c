@@ -519,7 +519,7 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             continue;
         case K_FENCE:
             if (active && i->op == FENCE_GRID) {
-                w->waited_grid = true;
+                w->waited_grid |= active;
                 atomic_store(&m->any_waited_grid, true);
             } else if (i->op == FENCE_TRIGGER) {
                 race_steps_trigger(w, active);

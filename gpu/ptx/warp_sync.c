@@ -17,7 +17,7 @@ static int sync_unnamed(struct warp *w, const struct insn *i, int lane, uint32_t
 static uint32_t waits_too(struct warp *w, const struct insn *i, uint32_t named, const struct split *s)
 {
     const struct insn *code = w->block->worker->machine->module->code, *there = &code[s->pc];
-    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR)))
+    if (s->state != SPLIT_SYNC || (there != i && (there->kind != K_WARP_BAR || i->kind != K_WARP_BAR || there->op || i->op)))
         return 0;
     const uint32_t active = warp_active(w, there, s->mask);
     return there == i || ((const uint32_t *)slot(w, there->d))[first_lane(active)] == named ? active : 0;
@@ -105,6 +105,10 @@ int warp_sync(struct warp *w, int current, const struct insn *i, uint32_t active
     const uint32_t named = ((const uint32_t *)slot(w, i->d))[first_lane(active)], need = named & w->alive;
     uint32_t here = active;
     int r = 1;
+    const bool comes = i->kind == K_WARP_BAR && i->op == WARP_COMES;
+    if (comes && active != w->splits[current].mask)
+        return fault(w, i, first_lane(active), PTX_BARRIER, "is at a cluster barrier (.aligned) that other threads of its warp (mask %08x) skip",
+                     w->splits[current].mask & ~active), -1;
     if (named != FULL_MASK && masks_differ(w, i, sync_here(w, current, i, active), named)) {
         r = sync_groups(w, current, i, active);
     } else if (active & ~named) {
@@ -114,7 +118,8 @@ int warp_sync(struct warp *w, int current, const struct insn *i, uint32_t active
             here |= n != current ? waits_too(w, i, named, &w->splits[n]) : 0;
         r = (here & need) != need ? 0 : sync_execute(w, i, here) ? 1 : -1;
         if (r > 0) {
-            lane_meet(w, here);
+            if (!comes)
+                lane_meet(w, here);
             r = sync_done(w, current, i, named, active, here);
         }
     }

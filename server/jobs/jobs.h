@@ -34,7 +34,7 @@
  * Kernel     (STORE_KERNEL, by shape hash: the manifest) {"shape_hash","shape","op","op_version","target","candidate","job","is_baseline",
  *             "evidence","mode","time_ns","baseline_time_ns","baseline_of"?,"speedup":{...},"plan": numbers filled in,"device"?,"toolkit"?,
  *             "digests":{"kernel.cubin"?,"kernel.ptx"?,"source","baseline"?,"certificate.json","certificate.json.minisig"},"sizes":{the same names: bytes},
- *             "preconditions":{"target","driver_least"|null,"workspace_bytes","tensors":{name:{"role","dtype","dims","strides","alignment","bytes"}},
+ *             "preconditions":{"target","driver_least"|null,"workspace_bytes","workspace_alignment","tensors":{name:{"role","dtype","dims","strides","alignment","bytes"}},
  *             "scalars":{name:{"dtype","value"}}},
  *             "served_since","history":[{"candidate","speedup","time_ns","evidence","served_since","until"}...newest first, at most 16],"links"}
  *            An emulated kernel never displaces a measured one; within one kind of evidence the higher median of the speed-up wins.

@@ -347,9 +347,15 @@ attend(const io_t *__restrict__ q, const io_t *__restrict__ k, const io_t *__res
 }
 
 // A block a sequence and head: the splits' results, each by its largest score; a thread 4 columns, a lane's factors those of its splits.
+// What it has read nobody reads again: with DISCARD it need not go to memory when its place in the cache is wanted.
 constexpr int JOIN_THREADS = (D / 4 + 31) / 32 * 32, AHEAD = SPLIT < 16 ? SPLIT : 16;
 constexpr int WIDTH = SPLIT <= 2 ? 2 : SPLIT <= 4 ? 4 : SPLIT <= 8 ? 8 : SPLIT <= 16 ? 16 : 32, MARKS = (SPLIT + WIDTH - 1) / WIDTH;   // lanes of all factors
-extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *partial, const float2 *marks, io_t *__restrict__ out)
+__device__ __forceinline__ void forget(void *from, int bytes, int thread, int threads)
+{
+    for (int i = thread; i < bytes / 128; i += threads)
+        asm volatile("discard.global.L2 [%0], 128;" ::"l"(static_cast<char *>(from) + i * 128) : "memory");
+}
+extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(float *partial, float2 *marks, io_t *__restrict__ out)
 {
     const long long head = blockIdx.x;
     const int lane = threadIdx.x % WIDTH, at = threadIdx.x * 4, in = at < D;
@@ -397,4 +403,10 @@ extern "C" __global__ void __launch_bounds__(JOIN_THREADS) join(const float *par
         io_t *to = out + head * D + at;
         narrow(to, sum.x * by), narrow(to + 1, sum.y * by), narrow(to + 2, sum.z * by), narrow(to + 3, sum.w * by);
     }
+#if DISCARD
+    __syncthreads();                                      // all have read
+    forget(partial + head * SPLIT * D, SPLIT * D * 4, threadIdx.x, JOIN_THREADS);
+    if (SPLIT % 16 == 0)                                  // whole lines of this head alone
+        forget(marks + head * SPLIT, SPLIT * 8, threadIdx.x, JOIN_THREADS);
+#endif
 }
