@@ -4,6 +4,7 @@ add_library(proteus_numerics STATIC
   crew.c
   spare.c
   distributions.c
+  distributions_read.c
   parts.c
   spikes.c
   inputs.c
