@@ -163,7 +163,7 @@ static void tile_elements(struct walk *w, double tile_rms)
         if (error > w->ret->worst || w->worst_at < 0) {
             w->ret->worst = error;
             w->worst_at = w->at[i];
-            if (!w->ret->wrong_class && !w->inexact && w->ret->rule == COMPARE_NONE)
+            if (!w->ret->wrong_class && !w->inexact && !w->clear_of_ties && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], r);
         }
         if (w->c->baseline && isfinite(w->baseline[i]))

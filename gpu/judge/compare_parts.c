@@ -42,7 +42,7 @@ static void add_sums(struct sums *to, const struct sums *s)
     to->inward += s->inward;
 }
 
-/* Which element is told: that of the first rule broken, else the first of the wrong class, else the first that is inexact where none may be, else the worst. */
+/* Which element is told: that of the first rule broken, else the first of the wrong class, else the first that is inexact or no tie's where none may be, else the worst. */
 static void take_element(struct compare_result *to, const struct compare_result *r)
 {
     to->has_element = r->has_element;
@@ -56,7 +56,8 @@ static void add_result(struct walk *w, const struct walk *p)
     struct compare_result *to = w->ret;
     const struct compare_result *r = p->ret;
     const bool worse = p->worst_at >= 0 && (w->worst_at < 0 || r->worst > to->worst);
-    if (to->rule == COMPARE_NONE && (r->rule != COMPARE_NONE || (!to->wrong_class && (r->wrong_class || (!w->inexact && (p->inexact || worse))))))
+    const bool named = w->inexact || w->clear_of_ties, names = p->inexact || p->clear_of_ties;
+    if (to->rule == COMPARE_NONE && (r->rule != COMPARE_NONE || (!to->wrong_class && (r->wrong_class || (!named && (names || worse))))))
         take_element(to, r);
     if (to->rule == COMPARE_NONE && r->rule != COMPARE_NONE) {
         to->rule = r->rule;
