@@ -16,6 +16,7 @@
 
 #define RUN_LEAST 8                                /* unchanged elements in a row that must keep their bits; fewer may be chance */
 #define TIE 0x1p-10                                /* of a number: so far from the middle of two it may still be rounded to either */
+#define TIE_OF_TILE 0x1p-20                        /* the same where it was made of the tile's larger ones in single precision */
 #define LARGEST_OF_A_TILE 3                        /* of some hundred deviations the largest, in their root mean square */
 
 static void element_index(const struct tensor *t, int64_t at, int64_t *ret)
@@ -129,13 +130,13 @@ static int64_t number_of(enum dtype t, double x)
     return code >> (bits - 1) ? -size : size;
 }
 
-static void count_steps(struct walk *w, int i)
+static void count_steps(struct walk *w, int i, double tile_rms)
 {
     const enum dtype t = w->c->tensor->dtype;
     const int64_t steps = llabs(number_of(t, w->got[i]) - number_of(t, w->rounded[i]));
     w->most_steps = steps > w->most_steps ? steps : w->most_steps;
     /* To the other side than the reference goes only what lies near the middle, as near as half precision's few roundings reach. */
-    if (steps == 1 && w->tolerance.steps == 1 && fabs(w->reference[i] - (w->got[i] + w->rounded[i]) / 2) > TIE * fabs(w->reference[i])
+    if (steps == 1 && w->tolerance.steps == 1 && fabs(w->reference[i] - (w->got[i] + w->rounded[i]) / 2) > TIE * fabs(w->reference[i]) + TIE_OF_TILE * tile_rms
         && !w->clear_of_ties++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
         point_at(w, w->at[i], w->got[i], w->rounded[i]);
 }
@@ -148,7 +149,7 @@ static void tile_elements(struct walk *w, double tile_rms)
             continue;
         magnitude_add(w, i, tile_rms);
         if (w->tolerance.steps > 0)
-            count_steps(w, i);
+            count_steps(w, i, tile_rms);
         if (w->tolerance.exact && w->got[i] != w->rounded[i]) {
             if (!w->inexact++ && !w->ret->wrong_class && w->ret->rule == COMPARE_NONE)
                 point_at(w, w->at[i], w->got[i], w->rounded[i]);
