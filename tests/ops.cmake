@@ -22,7 +22,10 @@ if(TARGET proteus_ptx AND TARGET proteus_device)
 endif()
 if(TARGET proteus_ptx AND TARGET proteus_device AND PROTEUS_HAVE_CUDA_HEADERS)
   # No test: kernels of template settings, their times on a card, their counts (tests/bench/settings.c).
-  add_executable(bench_replay bench/replay.c)
+  add_executable(bench_replay
+    bench/replay.c
+    bench/replay_curve.c
+    bench/replay_sample.c)
   target_link_libraries(bench_replay PRIVATE proteus_flags proteus_generate m)
   add_dependencies(bench_replay proteus_ops)
   add_executable(bench_settings

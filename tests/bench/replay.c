@@ -4,20 +4,21 @@
  *   bench_replay join TIMES.json COUNTS.json OUT.json   times of a card (bench_settings time, or a list of its entries) beside the
  *                                                       emulator's estimates of the same settings (bench_settings count)
  *   bench_replay order JOINED.json OUT.json             of all pairs that differ by more than 5 %: which part is estimated in order
- *   bench_replay play JOINED.json OUT.json              candidates until within 2 % of the best known, and the curve
+ *   bench_replay play JOINED.json OUT.json              candidates until within 2 % of the best known, and the curves (replay_curve.c)
+ *   bench_replay sample JOINED.json OUT.json SEED       games for choosing between rules (replay_sample.c)
  *
  * JOINED: [{"shape","settings":[{"template","params","measured_ns","estimate_ns"},...]},...]. A game is one shape: the search may
  * propose what was timed and nothing else, and is told the time. Only measured_ns are measurements.
  */
 #include "core/op.h"
 #include "server/generate/generate.h"
+#include "tests/bench/replay_curve.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #define FILE_LIMIT ((size_t)64 << 20)
-#define MOST_TRIES 40
 #define APART 0.05                       /* pairs that differ by less are no test of an order */
 #define GOAL 0.02
 #define LEAST_SETTINGS 10                /* of a game */
@@ -151,8 +152,6 @@ static double median(double *list, size_t n)
  * What an operator's times were used for: nothing; they led to what a division costs, or to a count that was mended, and no constant was
  * chosen by them (of gemm_nt but what a cluster costs, by ten settings that were timed before); or the constants were fitted to them.
  */
-enum part { UNTOUCHED, LED, FITTED, PARTS };
-static const char *const part_names[PARTS] = {"untouched", "led_to_a_term", "fitted"};
 static enum part part_of(const char *op)
 {
     static const char *const led[] = {"silu_and_mul", "quant_fp8_per_token", "gated_rmsnorm", "gemm_nt"};
@@ -200,9 +199,6 @@ static int run_order(const char *path, const char *out)
 }
 
 /* ---- play ---- */
-
-enum { PLAIN, NEIGHBOURS, ESTIMATES, BOTH, ARMS };
-static const char *const arm_names[ARMS] = {"plain", "neighbours", "estimates", "both"};
 
 struct play {
     struct gen_past past[MOST_TRIES];
@@ -337,7 +333,9 @@ static double by_chance(const json_t *settings)
 static int run_play(const char *path, const char *out)
 {
     cleanup(json) json_t *games = read_json(path), *rows = json_array(), *doc = json_object(), *curves = json_object();
-    double curve[ARMS][MOST_TRIES] = {{0}}, sum[PARTS][ARMS] = {{0}}, chance = 0;
+    cleanup(mem) void *memory = xalloc(sizeof(struct curves));
+    struct curves *all = memory;
+    double sum[PARTS][ARMS] = {{0}}, chance = 0;
     int count[PARTS] = {0}, unreached[ARMS] = {0};
     size_t g;
     json_t *game;
@@ -360,13 +358,18 @@ static int run_play(const char *path, const char *out)
         printf("| %s | `%s` | %zu | %.1f |", s.op->name, axes, json_array_size(settings), by_chance(settings));
         const double least = json_num(best_of(settings), "measured_ns", 0);
         const enum part part = part_of(s.op->name);
+        if (all->count == MOST_GAMES)
+            die("play", "too many games");
+        struct curve_game *seen = &all->games[all->count++];
+        seen->part = part;
         for (int a = 0; a < ARMS; a++) {
             struct play p = {.count = 0};
             play(game, &s, a == ESTIMATES || a == BOTH ? with : without, a == NEIGHBOURS || a == BOTH ? near : NULL, &p);
             for (int k = 0; k < MOST_TRIES && p.count; k++)
-                curve[a][k] += log(p.best[k < p.count ? k : p.count - 1] / least);
+                seen->log_above[a][k] = log(p.best[k < p.count ? k : p.count - 1] / least);
             unreached[a] += !p.reached;
-            sum[part][a] += p.reached ? p.reached : (int)json_array_size(settings);     /* then all of them have to be timed */
+            seen->tries[a] = p.reached ? p.reached : (int)json_array_size(settings);    /* then all of them have to be timed */
+            sum[part][a] += seen->tries[a];
             printf(" %d%s |", p.reached ? p.reached : p.count, p.reached ? "" : " (not)");
             json_put(tries, arm_names[a], p.reached ? json_integer(p.reached) : json_null());
             for (int k = 0; k < p.count; k++)
@@ -397,18 +400,9 @@ static int run_play(const char *path, const char *out)
         json_put_int(means, "games", count[h]);
         json_put(parts, part_names[h], means);
     }
-    printf("\nabove the best known, geometric mean, after 1, 2, ... candidates:\n");
-    for (int a = 0; a < ARMS; a++) {
-        json_t *list = json_array();
-        printf("  %-10s", arm_names[a]);
-        for (int k = 0; k < MOST_TRIES; k++) {
-            json_array_append_new(list, json_real(exp(curve[a][k] / n) - 1));
-            if (k < 16)
-                printf(" %4.1f%%", 100 * (exp(curve[a][k] / n) - 1));
-        }
-        printf("\n");
-        json_put(curves, arm_names[a], list);
-    }
+    printf("\n");
+    for (int h = 0; h <= PARTS; h++)
+        json_put(curves, part_names[h], curves_show(all, (enum part)h));
     json_put_str(doc, "what", "a replay over times measured on a card (measured_ns); the estimates are the emulator's");
     json_t *means = json_object();
     for (int a = 0; a < ARMS; a++)
@@ -417,8 +411,22 @@ static int run_play(const char *path, const char *out)
     json_put(doc, "mean_candidates_to_2_percent", means);
     json_put(doc, "mean_candidates_of_part", parts);
     json_put(doc, "games", json_incref(rows));
-    json_put(doc, "above_best_after_k", json_incref(curves));
+    json_put(doc, "curves", json_incref(curves));
     write_json(out, doc);
+    return 0;
+}
+
+/* gdn_decode_step was timed with an older text and cannot be played. */
+static bool sampled(const char *op)
+{
+    return part_of(op) == FITTED && strcmp(op, "gdn_decode_step") != 0;
+}
+
+static int run_sample(const char *path, const char *out, const char *seed)
+{
+    cleanup(json) json_t *games = read_json(path), *list = sample_games(games, strtoull(seed, NULL, 10), sampled);
+    write_json(out, list);
+    printf("%zu games\n", json_array_size(list));
     return 0;
 }
 
@@ -437,8 +445,10 @@ int main(int argc, char **argv)
         rc = run_order(argv[2], argv[3]);
     else if (argc == 4 && !strcmp(argv[1], "play"))
         rc = run_play(argv[2], argv[3]);
+    else if (argc == 5 && !strcmp(argv[1], "sample"))
+        rc = run_sample(argv[2], argv[3], argv[4]);
     else
-        fprintf(stderr, "usage: bench_replay join TIMES.json COUNTS.json OUT.json | order JOINED.json OUT.json | play JOINED.json OUT.json\n");
+        fprintf(stderr, "usage: bench_replay join TIMES.json COUNTS.json OUT.json | order JOINED.json OUT.json | play JOINED.json OUT.json | sample JOINED.json OUT.json SEED\n");
     op_set_done(&ops);
     return rc;
 }
