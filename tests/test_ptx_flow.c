@@ -5,7 +5,7 @@
 #define ENTRY HEAD ".visible .entry k(.param .u64 y) {\n.reg .pred %p<8>; .reg .b32 %r<24>; .reg .b64 %rd<8>;\n" \
     "mov.u32 %r1, %tid.x; mov.u32 %r2, %laneid; mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mad.lo.u32 %r5, %r3, %r4, %r1; mul.wide.u32 %rd1, %r5, 4; ld.param.u64 %rd2, [y]; add.s64 %rd1, %rd2, %rd1;\n"
 
-struct shape { int grid, block; uint64_t seed; int threads; bool cooperative; };
+struct shape { int grid, block; uint64_t seed; int threads; bool cooperative, explore; };
 
 /* Runs body, which leaves its result in %r9; fills `out`, one word a thread. */
 static enum ptx_finding_kind run_on(const char *before, const char *body, struct shape s, uint32_t *out, struct ptx_finding *ret)
@@ -25,6 +25,7 @@ static enum ptx_finding_kind run_on(const char *before, const char *body, struct
     b.launch.block[0] = (uint32_t)s.block;
     b.launch.cooperative = s.cooperative;
     b.options.schedule_seed = s.seed;
+    b.options.schedule = s.explore ? PTX_EXPLORE : PTX_LOCKSTEP;
     b.options.limits.threads = s.threads;
     b.options.limits.thread_instructions = 20000000;
     const enum ptx_finding_kind kind = bench_run(&b);
@@ -41,7 +42,7 @@ static uint32_t out[4096];
 static void expect(const char *body, int block, uint32_t (*want)(int thread))
 {
     for (uint64_t seed = 0; seed < 3; seed++) {
-        check_int(run_on("", body, (struct shape){1, block, seed, 1, false}, out, NULL), PTX_CLEAN);
+        check_int(run_on("", body, (struct shape){1, block, seed, 1, false, false}, out, NULL), PTX_CLEAN);
         int wrong = 0;
         for (int t = 0; t < block; t++)
             wrong += out[t] != want(t);
@@ -53,7 +54,7 @@ static void expect(const char *body, int block, uint32_t (*want)(int thread))
 static void refuse(const char *body, int block, enum ptx_finding_kind kind, const char *text)
 {
     struct ptx_finding f;
-    check_int(run_on("", body, (struct shape){1, block, 1, 1, false}, NULL, &f), kind);
+    check_int(run_on("", body, (struct shape){1, block, 1, 1, false, false}, NULL, &f), kind);
     check(strstr(f.text, text) != NULL);
     if (f.kind != kind || !strstr(f.text, text))
         fprintf(stderr, "%s: %s\n", body, f.text);
@@ -96,7 +97,7 @@ static void calls(void)
                             ".func (.param .b32 r2) plus(.param .b32 a2) { .reg .b32 %r<4>; ld.param.u32 %r1, [a2]; { .param .b32 x; st.param.b32 [x], %r1; .param .b32 y; call.uni (y), square, (x); ld.param.b32 %r2, [y]; } add.u32 %r2, %r2, 7; st.param.b32 [r2], %r2; ret; }\n";
     for (uint64_t seed = 0; seed < 2; seed++) {
         check_int(run_on(f, "and.b32 %r6, %r1, 1; setp.eq.u32 %p1, %r6, 0; mov.u32 %r9, %r1; @%p1 bra E; { .param .b32 x; .param .b32 y; st.param.b32 [x+0], %r1; call (y), plus, (x); ld.param.b32 %r9, [y+0]; } E:",
-                         (struct shape){1, 64, seed, 1, false}, out, NULL), PTX_CLEAN);
+                         (struct shape){1, 64, seed, 1, false, false}, out, NULL), PTX_CLEAN);
         int wrong = 0;
         for (int t = 0; t < 64; t++)
             wrong += out[t] != called(t);
@@ -104,12 +105,12 @@ static void calls(void)
     }
     struct ptx_finding finding;
     /* a parameter before the first one, or behind the last */
-    check_int(run_on("", "ld.param.u64 %rd3, [y+-8]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
-    check_int(run_on("", "ld.param.u64 %rd3, [y+4096]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
+    check_int(run_on("", "ld.param.u64 %rd3, [y+-8]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false, false}, NULL, &finding), PTX_UNSUPPORTED);
+    check_int(run_on("", "ld.param.u64 %rd3, [y+4096]; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false, false}, NULL, &finding), PTX_UNSUPPORTED);
     /* no way back */
-    check_int(run_on(".func a(); .func b() { call a; ret; } .func a() { call b; ret; }\n", "call a; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false}, NULL, &finding), PTX_UNSUPPORTED);
+    check_int(run_on(".func a(); .func b() { call a; ret; } .func a() { call b; ret; }\n", "call a; mov.u32 %r9, 0;", (struct shape){1, 32, 0, 1, false, false}, NULL, &finding), PTX_UNSUPPORTED);
     /* exit inside a function ends the thread */
-    check_int(run_on(".func leave() { exit; }\n", "mov.u32 %r9, 3; setp.lt.u32 %p1, %r1, 5; @%p1 call leave;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on(".func leave() { exit; }\n", "mov.u32 %r9, 3; setp.lt.u32 %p1, %r1, 5; @%p1 call leave;", (struct shape){1, 32, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[4], 0);
     check_int(out[5], 3);
 }
@@ -140,12 +141,12 @@ static void lanes(void)
     refuse("setp.lt.u32 %p1, %r1, 16; mov.u32 %r9, 0; @%p1 shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1;", 32, PTX_BARRIER, "never get");
     refuse("shfl.sync.bfly.b32 %r9, %r1, 1, 31, 1;", 32, PTX_BARRIER, "does not name");
     /* half a warp with its own mask is fine; and lanes that have left are not waited for */
-    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; mov.u32 %r9, 0; @%p1 shfl.sync.bfly.b32 %r9, %r1, 1, 31, 0xffff;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; mov.u32 %r9, 0; @%p1 shfl.sync.bfly.b32 %r9, %r1, 1, 31, 0xffff;", (struct shape){1, 32, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[3], 2);
-    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1;", (struct shape){1, 32, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[17], 16);
     /* what an absent lane tells is nobody's value */
-    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.idx.b32 %r9, %r1, 3, 31, -1;", (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", "setp.lt.u32 %p1, %r1, 16; @%p1 exit; shfl.sync.idx.b32 %r9, %r1, 3, 31, -1;", (struct shape){1, 32, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[17], 0xffffdead);
     /* the two halves at two different shuffles do not meet */
     refuse("setp.lt.u32 %p1, %r1, 16; @%p1 bra A; shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; bra E; A: shfl.sync.bfly.b32 %r9, %r1, 1, 31, -1; E:", 32, PTX_BARRIER, "never get");
@@ -159,13 +160,13 @@ static void barriers(void)
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bra E; A: bar.sync 0; E:", 32, PTX_BARRIER, "do not reach");
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; bar.sync 0; bra E; A: bar.sync 0; E:", 32, PTX_BARRIER, "at the same place");
     /* a whole warp may skip one that the other waits at only if it leaves */
-    check_int(run_on("", "mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 ret; bar.sync 0;", (struct shape){1, 64, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", "mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 ret; bar.sync 0;", (struct shape){1, 64, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     /* lanes that only have to end have left, also by a branch to the end; not so if something is left to do there */
     static const char left[] = "setp.gt.u32 %p1, %r1, 40; @%p1 bra E; bar.sync 0; bar.sync 0; ld.param.u64 %rd3, [y]; st.global.u32 [%rd3+4], 5; E: bra F; F: ret;";
     static const char stays[] = "setp.gt.u32 %p1, %r1, 40; @%p1 bra E; bar.sync 0; E: ld.param.u64 %rd3, [y]; st.global.u32 [%rd3+4], 5; ret;";
-    check_int(run_on("", left, (struct shape){1, 64, 0, 1, false}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", left, (struct shape){1, 64, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[1], 5);
-    check_int(run_on("", stays, (struct shape){1, 64, 0, 1, false}, NULL, NULL), PTX_BARRIER);
+    check_int(run_on("", stays, (struct shape){1, 64, 0, 1, false, false}, NULL, NULL), PTX_BARRIER);
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra A; bar.sync 1; bra E; A: bar.sync 2; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; setp.lt.u32 %p1, %r1, 32; @%p1 bra E; bar.sync 1, 96; E:", 64, PTX_BARRIER, "never complete");
     refuse("mov.u32 %r9, 0; bar.sync 0, 33;", 64, PTX_BARRIER, "whole warps");
@@ -178,13 +179,13 @@ static void grids(void)
 {
     static const char body[] = "ld.param.u64 %rd3, [y]; mov.u32 %r9, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra S; membar.gl; atom.global.add.u32 %r6, [%rd3], 1;"
                                "L: ld.volatile.global.u32 %r7, [%rd3]; setp.lt.u32 %p2, %r7, 6; @%p2 bra L; S: bar.sync 0; setp.eq.u32 %p3, %r5, 0; @%p3 mov.u32 %r9, 99;";
-    check_int(run_on("", body, (struct shape){6, 64, 0, 1, true}, out, NULL), PTX_CLEAN);
+    check_int(run_on("", body, (struct shape){6, 64, 0, 1, true, false}, out, NULL), PTX_CLEAN);
     check_int(out[0], 99);
     check_int(out[70], 1);
     struct ptx_finding f;
-    check_int(run_on("", body, (struct shape){6, 64, 0, 1, false}, NULL, &f), PTX_TIMEOUT);
+    check_int(run_on("", body, (struct shape){6, 64, 0, 1, false, false}, NULL, &f), PTX_TIMEOUT);
     for (int threads = 1; threads <= 3; threads++) {
-        check_int(run_on("", "mov.u32 %r9, %r5; ", (struct shape){37, 40, 3, threads, false}, out, NULL), PTX_CLEAN);
+        check_int(run_on("", "mov.u32 %r9, %r5; ", (struct shape){37, 40, 3, threads, false, false}, out, NULL), PTX_CLEAN);
         int wrong = 0;
         for (uint32_t i = 0; i < 37 * 40; i++)
             wrong += out[i] != i;
@@ -196,13 +197,38 @@ static void grids(void)
 static void spinning(void)
 {
     check_int(run_on("", "ld.param.u64 %rd3, [y]; mov.u32 %r9, 4; setp.eq.u32 %p1, %r1, 7; @%p1 bra SET; L: ld.volatile.global.u32 %r7, [%rd3+28]; setp.eq.u32 %p2, %r7, 0; @%p2 bra L; bra E; SET: st.volatile.global.u32 [%rd3+28], 1; E:",
-                     (struct shape){1, 32, 0, 1, false}, out, NULL), PTX_CLEAN);
+                     (struct shape){1, 32, 0, 1, false, false}, out, NULL), PTX_CLEAN);
     check_int(out[7], 4);
+}
+
+/* Who asks which lanes are there gets other answers in an exploring run, nearly always; each a part of the warp that agrees. In lockstep all are there. */
+static void who_is_there(void)
+{
+    const int blocks = 1;
+    int parted = 0, wrong = 0;
+    for (uint64_t seed = 0; seed <= 200; seed++) {
+        bool apart = false;
+        check_int(run_on("", "activemask.b32 %r9;", (struct shape){blocks, 32, seed, 1, false, seed > 0}, out, NULL), PTX_CLEAN);
+        for (int t = 0; t < 32 * blocks; t++) {
+            const uint32_t mask = out[t];
+            apart |= mask != 0xffffffffu;
+            wrong += !(mask >> t % 32 & 1);
+            for (int other = 0; other < 32; other++)
+                wrong += (mask >> other & 1) && out[t / 32 * 32 + other] != mask;
+        }
+        check(seed || !apart);
+        parted += apart;
+    }
+    check_int(wrong, 0);
+    check(parted >= 190);
+    if (parted < 190)
+        fprintf(stderr, "parted in %d of 200 runs\n", parted);
 }
 
 int main(void)
 {
     divergence();
+    who_is_there();
     calls();
     lanes();
     barriers();

@@ -91,6 +91,7 @@
 #define schedule_block ptx_run_schedule_block
 #define schedule_slice ptx_run_schedule_slice
 #define schedule_part ptx_run_schedule_part
+#define schedule_part_at ptx_run_schedule_part_at
 #define schedule_pick ptx_run_schedule_pick
 #define splits_merge ptx_run_splits_merge
 #define splits_let_go ptx_run_splits_let_go
@@ -456,6 +457,7 @@ uint64_t draw(uint64_t *state);
 void schedule_block(struct block *b);                          /* starts: is it explored, and how */
 int64_t schedule_slice(struct worker *k, int64_t usual);
 void schedule_part(struct warp *w, int split);                 /* maybe */
+bool schedule_part_at(struct warp *w, int split, uint32_t pc); /* nearly always: where it is asked who is there */
 int schedule_pick(struct warp *w);                             /* a split that can run, or -1 */
 void splits_merge(struct warp *w);                             /* those that are at one place */
 bool splits_let_go(struct warp *w);                            /* lanes that wait where lanes meet go on; false: there are none */

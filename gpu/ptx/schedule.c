@@ -60,28 +60,42 @@ static uint32_t some_lanes(struct worker *k, uint32_t mask, uint8_t parting)
     return away == mask ? 0 : away;
 }
 
-void schedule_part(struct warp *w, int current)
+/* Some of its lanes become a split of their own, at the same place. False: they cannot. */
+static bool part(struct warp *w, int current)
 {
-    struct worker *k = w->block->worker;
     struct split *s = &w->splits[current];
-    int running = 0, free_at = -1;
-    for (int n = 0; n < w->split_count; n++) {
-        running += w->splits[n].state != SPLIT_FREE && w->splits[n].state != SPLIT_NODE;
+    int free_at = -1;
+    for (int n = 0; n < w->split_count; n++)
         free_at = w->splits[n].state == SPLIT_FREE ? n : free_at;
-    }
-    if (running >= w->most_parts || s->state != SPLIT_RUN)
-        return;
     if (free_at < 0 && w->split_count == MAX_SPLITS)
-        return;
-    const uint32_t away = some_lanes(k, s->mask, w->parting);
+        return false;
+    const uint32_t away = some_lanes(w->block->worker, s->mask, w->parting);
     if (!away)
-        return;
+        return false;
     const int other = free_at >= 0 ? free_at : w->split_count++;
     w->splits[other] = *s;
     w->splits[other].mask = away;
     s->mask &= ~away;
     if (s->parent >= 0)
         w->splits[s->parent].children++;
+    return true;
+}
+
+void schedule_part(struct warp *w, int current)
+{
+    int running = 0;
+    for (int n = 0; n < w->split_count; n++)
+        running += w->splits[n].state != SPLIT_FREE && w->splits[n].state != SPLIT_NODE;
+    if (running < w->most_parts && w->splits[current].state == SPLIT_RUN)
+        (void)part(w, current);
+}
+
+bool schedule_part_at(struct warp *w, int current, uint32_t pc)
+{
+    if (!(draw(&w->block->worker->random) & 7))
+        return false;
+    w->splits[current].pc = pc;
+    return part(w, current);
 }
 
 int schedule_pick(struct warp *w)

@@ -464,7 +464,12 @@ static enum next split_run(struct warp *w, int current, int64_t *budget)
             i++;
             continue;
         case K_ACTIVEMASK:
-            put_u32(w, i->dst, active, active);
+            if (k->exploring && !meet && schedule_part_at(w, current, (uint32_t)(i - code))) {      /* what the code asks for, it must not count on */
+                mask = s->mask;
+                lanes = (uint32_t)__builtin_popcount(mask);
+                whole = false;
+            }
+            put_u32(w, i->dst, active & mask, active & mask);
             i++;
             continue;
         case K_BULK:
