@@ -114,8 +114,8 @@ static void test_rare_elements(void)
     rare_elements(80);
 }
 
-/* Where each element must be the right one: those of all parts are counted, and the first of them is told. */
-static void test_exact_in_parts(void)
+/* Where each element must be the right one, or its neighbour near a tie alone: those of all parts are counted, and the first of them is told. */
+static void counted_in_parts(const char *tolerance, enum compare_rule rule, const char *words)
 {
     static const int64_t places[] = {1024 * 2 + 7, 1024 * 170 + 1, 1024 * 299 + 1023};      /* the first in one part, the others in the next ones */
     cleanup(scene) struct scene s = {0};
@@ -123,10 +123,12 @@ static void test_exact_in_parts(void)
     const int y = scene_tensor(&s, "y");
     struct op op = *s.shape.op;
     cleanup(json) json_t *doc = json_copy(op.doc);
-    json_object_set_new(doc, "tolerance", json_pack("{s:{s:b}}", "y", "exact", true));
+    json_object_set_new(doc, "tolerance", json_loads(tolerance, 0, NULL));
     op.doc = doc;
     scene_put(&s, y, NULL);
     uint16_t *got = s.got[y];
+    for (int i = 0; i < 3; i++)                             /* numbers of the type, far from any tie */
+        s.right[y][places[i]] = dtype_load(DTYPE_BF16, got, places[i]);
     const struct compare_case c = {.op = &op, .tensor = &s.tensors[y], .reference = s.right[y], .got = s.got[y]};
     for (int set = 0; set < 8; set++) {
         struct compare_result r;
@@ -137,16 +139,22 @@ static void test_exact_in_parts(void)
                 first = count++ ? first : i;
             }
         compare_tensor(&c, &r);
-        cleanup(str) char *says = xfmt(" %d of 307200 elements differ", count);
-        check_int(r.rule, count ? COMPARE_EXACT : COMPARE_NONE);
+        cleanup(str) char *says = xfmt(" %d of 307200 elements %s", count, words);
+        check_int(r.rule, count ? rule : COMPARE_NONE);
         check(!count || (strstr(r.text, says) && r.has_element && r.index[0] == places[first] / 1024 && r.index[1] == places[first] % 1024));
         for (int i = 0; i < 3; i++)
             got[places[i]] ^= set >> i & 1;
     }
 }
 
+static void test_counted_in_parts(void)
+{
+    counted_in_parts("{\"y\":{\"exact\":true}}", COMPARE_EXACT, "differ");
+    counted_in_parts("{\"y\":{\"steps\":1}}", COMPARE_STEPS, "are the neighbour");
+}
+
 int main(void)
 {
-    static void (*const tests[])(void) = {test_rare_rows, test_rare_elements, test_exact_in_parts};
+    static void (*const tests[])(void) = {test_rare_rows, test_rare_elements, test_counted_in_parts};
     return scene_main(tests, sizeof tests / sizeof *tests);
 }
